@@ -48,6 +48,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("dist/store/addon.js", "dist/script/addon.js"),
     ("dist/store/open-stores.js", "dist/script/open-stores.js"),
     ("dist/sleep.js", "dist/script/sleep.js"),
+    ("dist/web.js", "dist/script/web-request.js"),
     ("dist/sql/session.js", "dist/script/sql.js"),
     ("dist/sql/statements.js", "dist/script/statements.js"),
     ("node:buffer", "dist/script/buffer.js"),

@@ -1,7 +1,10 @@
 /** Calls web-standard handlers: applications of Hono, Elysia and h3, and `fetch` functions. */
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
 import type { FetchHandler, Handler, Hook } from './handler.js';
+import { bunUpgrade, type BunUpgradeOptions, type BunWebSocketHandlers } from './node-http/bun-websocket.js';
 import type { WireRequest } from './request.js';
+import { webRequest } from './web.js';
+import type { WebSocketUpgrade } from './websocket.js';
 
 /** Work that handlers have passed to `waitUntil` and that is not done. */
 const pending = new Set<Promise<unknown>>();
@@ -16,11 +19,15 @@ export const finishPending: Hook = () => Promise.allSettled(pending);
 export class FetchContext implements Context {
   readonly #request: WireRequest;
   readonly #context: Context;
+  readonly #websocket: BunWebSocketHandlers | undefined;
+  /** The WebSocket that {@link FetchContext.upgrade} has accepted. @internal */
+  upgraded: WebSocketUpgrade | null = null;
 
   /** @internal */
-  constructor(request: WireRequest, context: Context) {
+  constructor(request: WireRequest, context: Context, websocket?: BunWebSocketHandlers) {
     this.#request = request;
     this.#context = context;
+    this.#websocket = websocket;
   }
 
   get state(): WorkerState {
@@ -59,6 +66,17 @@ export class FetchContext implements Context {
     return { socket: { remoteAddress: peer?.address, remoteFamily: peer?.family } };
   }
 
+  /**
+   * Accepts a WebSocket, as `upgrade` of a server of Bun: whatever the handler then returns is not sent. False if the request asks for none.
+   * @throws TypeError if the application has no `websocket`.
+   */
+  upgrade(_: Request, options: BunUpgradeOptions = {}): boolean {
+    if (this.#websocket === undefined) throw new TypeError('upgrade() needs `websocket`: an object of functions beside `fetch`');
+    if (this.#request.field('upgrade')?.toLowerCase() !== 'websocket') return false;
+    this.upgraded = bunUpgrade(this.#websocket, options);
+    return true;
+  }
+
   /** Work that goes on after the response: the worker finishes it before it ends. An error of it is logged. */
   waitUntil(work: Promise<unknown>): void {
     const { log } = this;
@@ -79,21 +97,9 @@ export class FetchContext implements Context {
 export function bridgeFetch(handler: FetchHandler): Handler {
   return (request, ctx) => {
     const wire = request as WireRequest;
-    const context = new FetchContext(wire, ctx);
-    return handler.fetch(webRequest(wire, ctx), context, context);
+    const { websocket } = handler;
+    const context = new FetchContext(wire, ctx, websocket);
+    const response = handler.fetch(webRequest(wire, ctx), context, context);
+    return websocket === undefined ? response : Promise.resolve(response).then((value) => context.upgraded ?? value);
   };
-}
-
-/** The web's form of a request. */
-export function webRequest(wire: WireRequest, ctx: Context): Request {
-  const init: RequestInit & { duplex?: 'half' } = {
-    method: wire.method,
-    headers: [...wire.headers],
-    signal: ctx.signal,
-  };
-  if (wire.hasBody && wire.method !== 'GET' && wire.method !== 'HEAD') {
-    init.body = wire.stream();
-    init.duplex = 'half';
-  }
-  return new Request(wire.url, init);
 }

@@ -1,4 +1,5 @@
 import type { Context, WorkerContext } from './context.js';
+import type { BunWebSocketHandlers } from './node-http/bun-websocket.js';
 import type { FetchContext } from './fetch.js';
 import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
 import { nodeApplication } from './frameworks.js';
@@ -15,6 +16,8 @@ export type Hook = (ctx: WorkerContext) => unknown;
 /** The web-standard form of a handler: `export default { fetch(request) { return new Response('hello'); } }`. */
 export interface FetchHandler {
   fetch(request: Request, ctx: FetchContext, executionCtx: FetchContext): Response | Promise<Response>;
+  /** What to do with WebSockets that `ctx.upgrade(request)` has accepted, as for `Bun.serve`. */
+  readonly websocket?: BunWebSocketHandlers;
 }
 
 /** A handler that accepts the concatenated method and path as a third argument, if the caller has it already. */

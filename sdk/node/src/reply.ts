@@ -189,6 +189,16 @@ export function failedReply(value: unknown, status: number, error: unknown): Rep
   return new Reply(checkStatus(status), KIND_JSON, NO_HEADERS, toJson(value), { error });
 }
 
+/** What a web `Response` was made of. */
+export interface KnownResponse {
+  readonly status: number;
+  readonly headers: readonly string[];
+  readonly body: string | Uint8Array | null;
+}
+
+/** The method of a `Response` that gives what it was made of, unless it has a stream or was read meanwhile; see `web.ts`. */
+export const KNOWN = Symbol('known');
+
 /** Turns what a handler returned into status, headers and body; the rules are those of {@link Answer}. */
 export function toReply(value: unknown): Reply {
   if (value === null || value === undefined) return new Reply(204, KIND_NONE, NO_HEADERS, null);
@@ -199,6 +209,8 @@ export function toReply(value: unknown): Reply {
   if (value instanceof Uint8Array) return new Reply(200, KIND_BYTES, NO_HEADERS, value);
   if (value instanceof ArrayBuffer) return new Reply(200, KIND_BYTES, NO_HEADERS, new Uint8Array(value));
   if (isResponse(value)) {
+    const known = (value as { [KNOWN]?(): KnownResponse | undefined })[KNOWN]?.();
+    if (known !== undefined) return new Reply(known.status, KIND_NONE, known.headers, known.body);
     if (value.bodyUsed || value.body?.locked === true) throw new TypeError('the body of the Response has been read already, or is being read');
     const headers = headerList(value.headers);
     return new Reply(checkStatus(value.status), KIND_NONE, headers, value.body);
@@ -248,7 +260,7 @@ function hasHeader(headers: readonly string[], name: string): boolean {
 /** Longest header block of a reply. */
 const HEADERS_BYTES_MAX = 65_536;
 
-/** Makes `[name, value, ...]` with lower-case names. @throws TypeError for a header that HTTP does not allow. */
+/** Makes `[name, value, ...]` with lower-case names. @internal @throws TypeError for a header that HTTP does not allow. */
 export function headerList(headers: HeadersLike): readonly string[] {
   const list: string[] = [];
   const entries = Symbol.iterator in headers ? headers : Object.entries(headers);

@@ -196,6 +196,72 @@ const cases = {
     const file = read.get('f');
     return [[[...read.keys()], read.get('a'), file.name, file.type, file.size, await file.text()], [['a', 'f'], '1', 'x".txt', 'text/plain', 3, 'hé']];
   },
+  written_streams: async () => {
+    const said = [];
+    let release;
+    const slow = new WritableStream({
+      write: (chunk) => new Promise((resolve) => { said.push(chunk); release = resolve; }),
+      close: () => void said.push('closed'),
+    }, { highWaterMark: 2 });
+    const writer = slow.getWriter();
+    const first = writer.write('a');
+    const second = writer.write('b');
+    const sizes = [slow.locked, writer.desiredSize];
+    await sleep(1);
+    release();
+    await first;
+    sizes.push(writer.desiredSize);
+    await writer.ready;
+    await sleep(1);
+    release();
+    await second;
+    await writer.close();
+    await writer.closed;
+    const late = await error(() => writer.write('c'));
+    const failing = new WritableStream({ write: () => { throw new Error('full'); }, abort: () => void said.push('not aborted') }).getWriter();
+    const failed = [await error(() => failing.write(1)), await error(() => failing.write(2)), await error(() => failing.closed)];
+    const aborted = new WritableStream({ abort: (reason) => void said.push(reason) });
+    await aborted.abort('why');
+    return [[sizes, said, late.split(':')[0], failed], [[true, 0, 1], ['a', 'b', 'closed', 'why'], 'TypeError', ['Error: full', 'Error: full', 'Error: full']]];
+  },
+  transformed_streams: async () => {
+    const upper = new TransformStream({
+      transform: (chunk, controller) => controller.enqueue(chunk.toUpperCase()),
+      flush: (controller) => controller.enqueue('!'),
+    });
+    const chunks = [];
+    for await (const chunk of ReadableStream.from(['a', 'b']).pipeThrough(upper)) chunks.push(chunk);
+    const { readable, writable } = new TransformStream();
+    const writer = writable.getWriter();
+    const order = [];
+    const written = writer.write(1).then(() => order.push('written'));
+    await sleep(1);
+    order.push('waited');
+    const reader = readable.getReader();
+    const read = await reader.read();
+    await written;
+    const closed = writer.close();
+    const { done } = await reader.read();
+    await closed;
+    const broken = new TransformStream({ transform: () => { throw new Error('broke'); } });
+    const writing = error(() => broken.writable.getWriter().write(1));
+    const reading = error(() => broken.readable.getReader().read());
+    const cancelled = new TransformStream();
+    await cancelled.readable.cancel('enough');
+    const refused = await cancelled.writable.getWriter().write(1).catch((reason) => reason);
+    const piped = [];
+    const target = new WritableStream({ write: (chunk) => void piped.push(chunk), close: () => void piped.push('end') });
+    await ReadableStream.from([1, 2]).pipeTo(target, { preventClose: true });
+    await ReadableStream.from([3]).pipeTo(target);
+    const source = new ReadableStream({ pull: () => Promise.reject(new Error('source')) });
+    const failing = new WritableStream({ abort: (reason) => void piped.push(reason.message) });
+    const failed = await error(() => source.pipeTo(failing));
+    const stopped = await error(() => new ReadableStream().pipeTo(new WritableStream(), { signal: AbortSignal.abort(new Error('stop')) }));
+    return [
+      [chunks, order, read.value, done, await writing, await reading, refused, piped, failed, stopped],
+      [['A', 'B', '!'], ['waited', 'written'], 1, true, 'Error: broke', 'Error: broke', 'enough', [1, 2, 3, 'end', 'source'], 'Error: source', 'Error: stop'],
+    ];
+  },
   streams: async () => {
     const said = [];
     const stream = new ReadableStream({

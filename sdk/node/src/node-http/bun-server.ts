@@ -1,8 +1,10 @@
 /** Stands in for the server of `Bun.serve`: its `fetch` and `routes` answer the requests of the pool. */
 import type { Context } from '../context.js';
-import { FetchContext, webRequest } from '../fetch.js';
+import { FetchContext } from '../fetch.js';
 import type { Handler } from '../handler.js';
 import type { WireRequest } from '../request.js';
+import { webRequest } from '../web.js';
+import { bunPublish, type BunUpgradeOptions, type BunWebSocketHandlers } from './bun-websocket.js';
 import { listen } from './server.js';
 
 type Fetch = (this: BunServer, request: Request, server: BunServer) => unknown;
@@ -19,6 +21,7 @@ interface ServeOptions {
   readonly hostname?: string;
   readonly unix?: string;
   readonly tls?: unknown;
+  readonly websocket?: BunWebSocketHandlers;
   readonly development?: unknown;
 }
 
@@ -46,6 +49,7 @@ class BunServer {
   readonly #requests = new WeakMap<Request, FetchContext>();
   #fetch: Fetch | undefined;
   #error: ServeOptions['error'];
+  #websocket: BunWebSocketHandlers | undefined;
   #routes: ReadonlyMap<string, Route> = new Map();
   #patterns: readonly Pattern[] = [];
   #isStopped = false;
@@ -69,10 +73,11 @@ class BunServer {
   }
 
   /** Replaces what answers requests. */
-  reload({ fetch, routes = {}, error }: ServeOptions): this {
+  reload({ fetch, routes = {}, error, websocket }: ServeOptions): this {
     if (fetch === undefined && Object.keys(routes).length === 0) throw new TypeError('Bun.serve() needs `fetch` or `routes`');
     this.#fetch = fetch;
     this.#error = error;
+    this.#websocket = websocket;
     const exact = Object.entries(routes).filter(([path]) => !/[:*]/.test(path));
     const patterns = Object.entries(routes).filter(([path]) => /[:*]/.test(path));
     // A literal segment goes before a parameter, and a parameter before a wildcard: in this order of characters.
@@ -97,13 +102,13 @@ class BunServer {
     return this.#requests.get(request)?.requestIP() ?? null;
   }
 
-  /** WebSockets are not the application's to accept. */
-  upgrade(): boolean {
-    return false;
+  /** Accepts a WebSocket; false if the request asks for none. */
+  upgrade(request: Request, options: BunUpgradeOptions = {}): boolean {
+    return this.#requests.get(request)?.upgrade(request, options) ?? false;
   }
 
-  publish(): number {
-    return 0;
+  publish(topic: string, message: string | ArrayBuffer | ArrayBufferView): number {
+    return bunPublish(topic, message);
   }
 
   subscriberCount(): number {
@@ -125,10 +130,12 @@ class BunServer {
       if (this.#isStopped) return new Response('the application has stopped its server', { status: 503 });
       const wire = request as WireRequest;
       const web = webRequest(wire, context);
-      this.#requests.set(web, new FetchContext(wire, context));
+      const own = new FetchContext(wire, context, this.#websocket);
+      this.#requests.set(web, own);
       this.pendingRequests++;
       try {
-        return await this.#answer(web);
+        const answer = await this.#answer(web);
+        return own.upgraded ?? answer;
       } catch (error) {
         if (this.#error === undefined) throw error;
         return await this.#error.call(this, error as Error);

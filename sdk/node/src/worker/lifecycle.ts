@@ -59,9 +59,10 @@ export async function loadFile(file: string | null, mayListen = false): Promise<
   }
 }
 
-/** Has `listen` of the application open no socket. */
+/** Prepares for an application: its `listen` opens no socket, and its responses remember their bodies. */
 async function standIn(): Promise<Listening> {
   const { standInForServers } = await import('../node-http/server.js');
+  (await import('../web.js')).rememberBodies();
   if (process.versions['bun'] !== undefined) (await import('../node-http/bun-server.js')).standInForBun();
   return standInForServers();
 }

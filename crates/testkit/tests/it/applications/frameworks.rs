@@ -1,6 +1,10 @@
 //! Frameworks with the middleware and the plugins that most applications have.
 
-use super::{MULTIPART, application, get_with, send, upload};
+use std::process::Command;
+
+use forebay_testkit::Setup;
+
+use super::{MULTIPART, application, get_with, link_packages, send, upload};
 use crate::support::Runtime;
 
 /// Longer than a worker gets at once.
@@ -335,5 +339,162 @@ fn hono_has_its_bindings_and_its_execution_context() {
             Some("done"),
             "{runtime:?}"
         );
+    }
+}
+
+const BUNDLED: &str = r"
+    import { Hono } from 'hono';
+    import { streamSSE, streamText } from 'hono/streaming';
+
+    const app = new Hono();
+    app.get('/users/:id', (c) => c.json({ id: c.req.param('id'), pool: c.env.worker.pool }));
+    app.post('/body', async (c) => c.json(await c.req.json()));
+    app.get('/events', (c) => streamSSE(c, async (stream) => {
+      for (const data of ['a', 'b']) {
+        await stream.writeSSE({ data, event: 'letter' });
+        await stream.sleep(1);
+      }
+    }));
+    app.get('/text', (c) => streamText(c, async (stream) => {
+      await stream.write('one ');
+      await stream.pipe(new Response('two').body);
+    }));
+    export default app;
+";
+
+#[test]
+fn a_bundled_application_of_hono_runs_as_a_script() {
+    let setup =
+        Setup::new("[script.s]\nhandler = \"bundle.mjs\"\n[[route]]\npath = \"/*\"\nscript = \"s\"\n")
+            .file("app.mjs", BUNDLED);
+    link_packages(&setup);
+    let bundled = Command::new(forebay_testkit::bun())
+        .args(["build", "app.mjs", "--outfile", "bundle.mjs"])
+        .current_dir(setup.folder().path())
+        .output()
+        .expect("Bun is there");
+    assert!(
+        bundled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&bundled.stderr)
+    );
+    let server = setup.start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/users/7").text(), "{\"id\":\"7\",\"pool\":\"s\"}");
+    assert_eq!(
+        send(&mut client, "POST", "/body", "application/json", b"{\"a\":1}").text(),
+        "{\"a\":1}"
+    );
+    let events = client.get("/events");
+    assert_eq!(
+        events.text(),
+        "event: letter\ndata: a\n\nevent: letter\ndata: b\n\n"
+    );
+    assert_eq!(events.header("content-type"), Some("text/event-stream"));
+    assert_eq!(client.get("/text").text(), "one two");
+}
+
+const WEB: &str = r"
+    const seen = async (request) => [request.method, new URL(request.url).pathname, request.headers.get('x-a'), await request.text()];
+    const routes = {
+      '/kinds': (request) => {
+        const made = [new Response('a'), Response.json(1), new Response(null), Response.redirect('http://a/')];
+        return Response.json([request instanceof Request, ...made.map((each) => each instanceof Response), made.map((each) => each.status)]);
+      },
+      '/copied': async (request) => Response.json(await seen(new Request(request, { headers: { 'x-a': 'copy' } }))),
+      '/cloned': async (request) => Response.json([await seen(request.clone()), await seen(request), request.bodyUsed]),
+      '/twice': async (request) => {
+        await request.text();
+        return Response.json([request.bodyUsed, await request.text().then(() => 'read', (error) => error.name)]);
+      },
+      '/json': async (request) => Response.json((await request.json()).a),
+      '/bytes': async (request) => new Response(await request.arrayBuffer()),
+      '/changed': () => {
+        const response = new Response('text', { status: 201, headers: { 'x-b': '1' } });
+        response.headers.set('x-b', '2');
+        response.headers.append('set-cookie', 'a=1');
+        response.headers.append('set-cookie', 'b=2');
+        return response;
+      },
+      '/wrapped': () => {
+        const inner = new Response('inner', { headers: { 'x-b': '1' } });
+        return new Response(inner.body, inner);
+      },
+      '/cleared': async () => {
+        const response = new Response('kept');
+        return Response.json([await response.clone().text(), response.bodyUsed, await response.text(), response.bodyUsed]);
+      },
+      '/fetched': () => fetch('data:text/plain,fetched'),
+      '/stream': () => new Response(new ReadableStream({ start: (out) => { out.enqueue(new TextEncoder().encode('streamed')); out.close(); } })),
+      '/wrong': () => {
+        const errors = [];
+        for (const [body, init] of [['a', { status: 99 }], ['a', { status: 204 }], ['a', { headers: { 'a b': 'c' } }]]) {
+          try { new Response(body, init); } catch (error) { errors.push(error.name); }
+        }
+        try { Response.json(undefined); } catch (error) { errors.push(error.name); }
+        return Response.json(errors);
+      },
+    };
+    export default { fetch: (request) => routes[new URL(request.url).pathname](request) };
+";
+
+#[test]
+fn requests_and_responses_of_fetch_handlers_do_what_those_of_the_web_do() {
+    for runtime in Runtime::BOTH {
+        let server = application(runtime, "app.mjs", WEB).start();
+        let mut client = server.connect();
+        assert_eq!(
+            client.get("/kinds").text(),
+            "[true,true,true,true,true,[200,200,200,302]]",
+            "{runtime:?}"
+        );
+        for (path, body, answer) in [
+            ("/copied", "text", "[\"POST\",\"/copied\",\"copy\",\"text\"]"),
+            (
+                "/cloned",
+                "text",
+                "[[\"POST\",\"/cloned\",null,\"text\"],[\"POST\",\"/cloned\",null,\"text\"],true]",
+            ),
+            ("/twice", "text", "[true,\"TypeError\"]"),
+            ("/json", "{\"a\":7}", "7"),
+            ("/bytes", "bytes", "bytes"),
+        ] {
+            let found = send(&mut client, "POST", path, "text/plain", body.as_bytes());
+            assert_eq!(
+                (found.status, found.text()),
+                (200, answer),
+                "{path} on {runtime:?}"
+            );
+        }
+        let changed = client.get("/changed");
+        assert_eq!(
+            (changed.status, changed.text(), changed.header("x-b")),
+            (201, "text", Some("2"))
+        );
+        let cookies = changed
+            .headers
+            .iter()
+            .filter(|(name, _)| name == "set-cookie")
+            .count();
+        assert_eq!(cookies, 2, "{runtime:?}");
+        let wrapped = client.get("/wrapped");
+        assert_eq!(
+            (wrapped.text(), wrapped.header("x-b")),
+            ("inner", Some("1")),
+            "{runtime:?}"
+        );
+        assert_eq!(
+            client.get("/cleared").text(),
+            "[\"kept\",false,\"kept\",true]",
+            "{runtime:?}"
+        );
+        assert_eq!(client.get("/fetched").text(), "fetched", "{runtime:?}");
+        assert_eq!(client.get("/stream").text(), "streamed", "{runtime:?}");
+        // Bun takes a body for 204.
+        let wrong = match runtime {
+            Runtime::Node => "[\"RangeError\",\"TypeError\",\"TypeError\",\"TypeError\"]",
+            Runtime::Bun => "[\"RangeError\",\"TypeError\",\"TypeError\"]",
+        };
+        assert_eq!(client.get("/wrong").text(), wrong, "{runtime:?}");
     }
 }

@@ -32,12 +32,14 @@ fn application_with(runtime: Runtime, file: &str, source: &str, keys: &str) -> S
         "[pool.app]\nhandler = \"{file}\"\nruntime = \"{name}\"\n{ONE_WORKER}\n{keys}\n[[route]]\npath = \"/*\"\npool = \"app\"\n"
     ))
     .file(file, source);
-    std::os::unix::fs::symlink(
-        packages().join("node_modules"),
-        setup.folder().path().join("node_modules"),
-    )
-    .expect("the folder is new");
+    link_packages(&setup);
     setup
+}
+
+/// Lets files beside the configuration import the packages of the frameworks.
+fn link_packages(setup: &Setup) {
+    let folder = setup.folder().path().join("node_modules");
+    std::os::unix::fs::symlink(packages().join("node_modules"), folder).expect("the folder is new");
 }
 
 /// Sends a request with a body of a type, and reads the response.

@@ -7,7 +7,7 @@ use forebay_testkit::wait_until;
 use super::{application, packages};
 use crate::{
     support::Runtime,
-    websockets::{CLOSE, PING, PONG, Socket, TEXT, frame, request},
+    websockets::{BINARY, CLOSE, PING, PONG, Socket, TEXT, frame, request},
 };
 
 /// Express and the package `ws`, at the same port.
@@ -123,4 +123,75 @@ fn socket_io_goes_over_from_polling_to_a_websocket() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// The chat of Bun's documentation, whose topics are rooms.
+#[test]
+fn websockets_of_bun_serve_subscribe_and_publish() {
+    let server = application(
+        Runtime::Bun,
+        "app.ts",
+        r"
+        const server = Bun.serve({
+          fetch(req, server) {
+            const username = new URL(req.url).searchParams.get('name');
+            if (server.upgrade(req, { data: { username }, headers: { 'x-chat': 'yes' } })) return;
+            return new Response('Upgrade failed', { status: 500 });
+          },
+          websocket: {
+            open(ws) {
+              ws.subscribe('the-group-chat');
+              server.publish('the-group-chat', `${ws.data.username} has entered the chat`);
+            },
+            message(ws, message) {
+              ws.publish('the-group-chat', message);
+            },
+            close(ws) {
+              ws.unsubscribe('the-group-chat');
+              server.publish('the-group-chat', `${ws.data.username} has left the chat`);
+            },
+          },
+        });
+        ",
+    )
+    .start();
+    let (mut ada, head) = Socket::open_with(&server, "/?name=ada", "");
+    assert_eq!(head.header("x-chat"), Some("yes"));
+    assert_eq!(ada.receive().text(), "ada has entered the chat");
+    let mut grace = Socket::open(&server, "/?name=grace");
+    for socket in [&mut ada, &mut grace] {
+        assert_eq!(socket.receive().text(), "grace has entered the chat");
+    }
+    grace.send_frame(BINARY, true, &[0, 255]);
+    assert_eq!(ada.receive().payload, [0, 255]);
+    drop(grace);
+    assert_eq!(ada.receive().text(), "grace has left the chat");
+    assert_eq!(server.get("/").status, 500);
+}
+
+/// WebSockets of Hono and Elysia, as their documentation has them.
+#[test]
+fn websockets_of_hono_and_elysia_echo() {
+    for source in [
+        r"
+        import { Hono } from 'hono';
+        import { upgradeWebSocket, websocket } from 'hono/bun';
+        const app = new Hono();
+        app.get('/ws', upgradeWebSocket(() => ({
+          onMessage: (event, ws) => ws.send(`echo ${event.data}`),
+        })));
+        export default { fetch: app.fetch, websocket };
+        ",
+        r"
+        import { Elysia } from 'elysia';
+        new Elysia().ws('/ws', { message: (ws, message) => { ws.send(`echo ${message}`); } }).listen(3000);
+        ",
+    ] {
+        let server = application(Runtime::Bun, "app.ts", source).start();
+        let mut socket = Socket::open(&server, "/ws");
+        socket.send("hello");
+        assert_eq!(socket.receive().text(), "echo hello", "{source}");
+        socket.send_frame(CLOSE, true, &1000u16.to_be_bytes());
+        assert_eq!(socket.receive().code(), 1000);
+    }
 }

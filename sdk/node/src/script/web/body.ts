@@ -60,6 +60,11 @@ export class Body {
     return this.#isUsed || (this.#stream !== null && isDisturbed(this.#stream));
   }
 
+  /** The whole body; undefined if it is a stream or was read. @internal */
+  protected get whole(): Uint8Array | null | undefined {
+    return this.#stream !== null || this.#isUsed ? undefined : this.#bytes;
+  }
+
   async bytes(): Promise<Uint8Array> {
     if (this.bodyUsed) throw new TypeError('Body is unusable: Body has already been read');
     if (this.#stream?.locked === true) throw new TypeError('Body is unusable: its stream is locked');

@@ -17,6 +17,7 @@ const LAZY: Readonly<Record<string, readonly string[]>> = {
   messages: ['Request', 'Response'],
   streams: ['ByteLengthQueuingStrategy', 'CountQueuingStrategy', 'ReadableStream', 'ReadableStreamDefaultReader'],
   url: ['URL', 'URLSearchParams'],
+  writable: ['TransformStream', 'WritableStream', 'WritableStreamDefaultController', 'WritableStreamDefaultWriter'],
 };
 
 export function installGlobals(): void {

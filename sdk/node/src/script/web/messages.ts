@@ -1,4 +1,5 @@
 /** Requests and responses (Fetch, sections 5.4 and 5.5). */
+import { KNOWN, type KnownResponse } from '../../reply.js';
 import { TOKEN } from '../../grammar.js';
 import { AbortController, AbortSignal } from './abort.js';
 import { Body, type BodyInit } from './body.js';
@@ -107,6 +108,12 @@ export class Response extends Body {
     const response = new Response(body, init);
     response.#origin = origin;
     return response;
+  }
+
+  /** What it was made of. @internal */
+  [KNOWN](): KnownResponse | undefined {
+    const body = this.whole;
+    return body === undefined ? undefined : { status: this.status, headers: [...this.headers].flat(), body };
   }
 
   get ok(): boolean {

@@ -1,4 +1,5 @@
-/** Readable streams (Streams, section 4) with default readers. Byte streams are read like any other; writable streams are not supported. */
+/** Readable streams (Streams, section 4) with default readers. Byte streams are read like any other. */
+import type { WritableStream } from './writable.js';
 
 export interface Strategy {
   highWaterMark?: number;
@@ -41,6 +42,13 @@ export interface Controller {
   enqueue(chunk: unknown): void;
   close(): void;
   error(reason?: unknown): void;
+}
+
+export interface PipeOptions {
+  preventAbort?: boolean;
+  preventCancel?: boolean;
+  preventClose?: boolean;
+  signal?: AbortSignal;
 }
 
 export interface ReadResult {
@@ -281,6 +289,53 @@ export class ReadableStream {
         { highWaterMark: 0 },
       );
     return [side(0), side(1)];
+  }
+
+  /** Writes all chunks to a writable stream, and closes it. An error of either side ends the other. */
+  async pipeTo(target: WritableStream, options: PipeOptions = {}): Promise<void> {
+    const { preventAbort, preventCancel, preventClose, signal } = options;
+    const reader = this.getReader();
+    const writer = target.getWriter();
+    /** An error that comes from the signal or from the target. */
+    let failure: { reason: unknown } | null = null;
+    const ended = new Promise<void>((resolve) => {
+      const fail = (reason: unknown) => {
+        failure ??= { reason };
+        resolve();
+      };
+      writer.closed.catch(fail);
+      if (signal?.aborted === true) fail(signal.reason);
+      else signal?.addEventListener('abort', () => fail(signal.reason), { once: true });
+    });
+    try {
+      for (;;) {
+        await Promise.race([writer.ready.catch(() => {}), ended]);
+        let step: ReadResult | void;
+        try {
+          step = failure === null ? await Promise.race([reader.read(), ended]) : undefined;
+        } catch (error) {
+          if (preventAbort !== true) await writer.abort(error).catch(() => {});
+          throw error;
+        }
+        if (step === undefined) {
+          const { reason } = failure!;
+          if (preventCancel !== true) await reader.cancel(reason).catch(() => {});
+          if (preventAbort !== true) await writer.abort(reason).catch(() => {});
+          throw reason;
+        }
+        if (step.done) break;
+        writer.write(step.value).catch(() => {});
+      }
+      if (preventClose !== true) await writer.close();
+    } finally {
+      reader.releaseLock();
+      writer.releaseLock();
+    }
+  }
+
+  pipeThrough(transform: { readable: ReadableStream; writable: WritableStream }, options?: PipeOptions): ReadableStream {
+    this.pipeTo(transform.writable, options).catch(() => {});
+    return transform.readable;
   }
 
   async *values(options: { preventCancel?: boolean } = {}): AsyncGenerator<unknown, void, undefined> {
