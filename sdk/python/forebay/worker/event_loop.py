@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import signal
 import socket
+import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, Optional, Set
+from contextlib import suppress
+from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, List, Optional, Set
 
 from .._calls import JOB, Calls
 from .._context import Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, RETURN
 from .answer import fail
 from .claims import Page
-from .job import BEGUN, CLIENT_GONE, DONE, Exchange, Job, Owner, sized
+from .job import BEGUN, BODY_FRAME_MAX, CLIENT_GONE, DONE, Exchange, Job, Owner, RequestAborted, sized
 from .report import log_to, report
 
 #: Log lines are dropped, and counted, while this many bytes wait to be sent.
@@ -80,11 +83,17 @@ class AsyncJob(Job):
 class ThreadExchange(Exchange):
     """A job on the event loop as seen from a thread: the thread blocks while the loop does the work."""
 
-    __slots__ = ("_job", "_loop")
+    __slots__ = ("_job", "_loop", "_lock", "_pieces", "_pieces_bytes", "_sending")
 
     def __init__(self, job: AsyncJob, loop: asyncio.AbstractEventLoop) -> None:
         self._job = job
         self._loop = loop
+        self._lock = threading.Lock()
+        #: Pieces of the response that the loop has not taken yet. Guarded by `_lock`.
+        self._pieces: List[bytes] = []
+        self._pieces_bytes = 0
+        #: The loop's work on these pieces; None while there are none.
+        self._sending: "Optional[concurrent.futures.Future[None]]" = None
 
     @property
     def job(self) -> Job:
@@ -112,12 +121,41 @@ class ThreadExchange(Exchange):
         self._do(_called(self._job.begin, status, kind, headers))
 
     def send(self, piece: bytes) -> None:
-        self._do(self._job.send(piece))
+        with self._lock:
+            # The application may change a buffer that it has given.
+            self._pieces.append(bytes(piece))
+            self._pieces_bytes += len(piece)
+            is_full = self._pieces_bytes > BODY_FRAME_MAX
+            sending = self._sending
+            if sending is None:
+                sending = self._sending = asyncio.run_coroutine_threadsafe(self._send_pieces(), self._loop)
+        if is_full or sending.done():
+            sending.result()
+
+    async def _send_pieces(self) -> None:
+        """Sends the pieces, and those that the thread adds meanwhile."""
+        while True:
+            with self._lock:
+                pieces, self._pieces, self._pieces_bytes = self._pieces, [], 0
+                if not pieces:
+                    self._sending = None
+                    return
+            await self._job.send(b"".join(pieces))
+
+    def _wait_for_pieces(self) -> None:
+        """Returns when all pieces are sent. Raises what prevented that."""
+        sending = self._sending
+        if sending is not None:
+            sending.result()
 
     def finish(self) -> None:
+        self._wait_for_pieces()
         self._do(_called(self._job.finish))
 
     def reset(self) -> None:
+        # What the application gave before it failed is sent, as far as anybody takes it.
+        with suppress(RequestAborted):
+            self._wait_for_pieces()
         self._do(_called(self._job.reset))
 
     def read_body(self) -> Optional[bytes]:
