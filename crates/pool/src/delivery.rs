@@ -1,11 +1,14 @@
 //! Responses and failures of jobs, and where they are delivered.
 
-use std::time::Duration;
+use std::{os::fd::OwnedFd, time::Duration};
 
 use bytes::Bytes;
 use forebay_wire::{ContentKind, Pairs, ResponseView, WireError, flag};
 
 use crate::Failure;
+
+/// Bytes that say which part of a file is the body: offset and length.
+const FILE_PART_BYTES: usize = 16;
 
 /// Address of a waiting task: a thread's mailbox and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub enum Delivery {
 }
 
 /// A worker's RESPONSE frame.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Answer {
     payload: Bytes,
     status: u16,
@@ -46,6 +49,37 @@ pub struct Answer {
     flags: u8,
     commit: u64,
     timing: Timing,
+    file: Option<FilePart>,
+}
+
+/// The part of a worker's file that is the body of a response. Neither the descriptor nor the part has been checked.
+#[derive(Debug)]
+pub struct FilePart {
+    /// The file, of which the worker may have descriptors too.
+    pub file: OwnedFd,
+    /// Where the part begins, in bytes.
+    pub offset: u64,
+    /// Bytes of the part.
+    pub length: u64,
+}
+
+/// A RESPONSE frame, not decoded.
+#[derive(Debug)]
+pub(crate) struct ResponseFrame {
+    pub(crate) flags: u8,
+    pub(crate) payload: Bytes,
+    /// The descriptor that came with it.
+    pub(crate) file: Option<OwnedFd>,
+}
+
+impl ResponseFrame {
+    pub(crate) fn new(flags: u8, payload: impl Into<Bytes>) -> Self {
+        Self {
+            flags,
+            payload: payload.into(),
+            file: None,
+        }
+    }
 }
 
 /// How the time of a job was spent.
@@ -60,11 +94,32 @@ pub struct Timing {
 }
 
 impl Answer {
-    /// Decodes a RESPONSE payload. Also returns the handler's run time in microseconds.
-    pub(crate) fn decode(payload: Bytes, flags: u8, commit: u64) -> Result<(Self, u32), WireError> {
+    /// Decodes a RESPONSE. Also returns the handler's run time in microseconds.
+    pub(crate) fn decode(frame: ResponseFrame, commit: u64) -> Result<(Self, u32), WireError> {
+        let ResponseFrame {
+            flags,
+            mut payload,
+            file,
+        } = frame;
         let view = ResponseView::decode(&payload)?;
         let (status, content, run_us) = (view.head.status, view.head.content, view.head.run_us);
         let body_at = (payload.len() - view.body.len()) as u32;
+        let file = match file {
+            None => None,
+            Some(file) => {
+                let part = <[u8; FILE_PART_BYTES]>::try_from(view.body).map_err(|_| WireError::FilePart)?;
+                if flags & flag::END == 0 {
+                    return Err(WireError::FilePart);
+                }
+                payload.truncate(body_at as usize);
+                let part = u128::from_le_bytes(part);
+                Some(FilePart {
+                    file,
+                    offset: part as u64,
+                    length: (part >> 64) as u64,
+                })
+            }
+        };
         Ok((
             Self {
                 payload,
@@ -74,6 +129,7 @@ impl Answer {
                 flags,
                 commit,
                 timing: Timing::default(),
+                file,
             },
             run_us,
         ))
@@ -97,6 +153,11 @@ impl Answer {
     /// The body or its first bytes. Shares the memory of the frame.
     pub fn body(&self) -> Bytes {
         self.payload.slice(self.body_at as usize..)
+    }
+
+    /// The file whose part is the body, in the place of [`Answer::body`]; `None` if there is none, or it was taken.
+    pub fn take_file(&mut self) -> Option<FilePart> {
+        self.file.take()
     }
 
     /// Whether the body is complete.

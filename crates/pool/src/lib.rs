@@ -29,7 +29,7 @@ mod worker_log;
 
 pub use asked::{NoAnswer, Whole};
 pub use calls::{Call, CallHandler, Unwritten};
-pub use delivery::{Answer, Delivery, Timing};
+pub use delivery::{Answer, Delivery, FilePart, Timing};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::{
     Delivery,
     calls::Arrived,
-    delivery::ReplyTo,
+    delivery::{ReplyTo, ResponseFrame},
     dialect::Answered,
     link::Link,
     mailbox::LocalMailbox,
@@ -148,12 +148,11 @@ impl<'a> Session<'a> {
         &mut self,
         from: usize,
         job: (u32, u32),
-        flags: u8,
-        payload: Bytes,
+        frame: ResponseFrame,
         now: Instant,
     ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
-        state.answer(from, job, flags, payload, now, outputs)
+        state.answer(from, job, frame, now, outputs)
     }
 
     pub(crate) fn chunk(
@@ -166,6 +165,12 @@ impl<'a> Session<'a> {
     ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
         state.chunk(from, job, flags, bytes, now, outputs)
+    }
+
+    /// Ends a job whose response cannot be used.
+    pub(crate) fn refuse(&mut self, from: usize, job: (u32, u32), what: &str, now: Instant) {
+        let (state, outputs) = self.parts();
+        state.refuse_answer(from, job, what.to_owned(), now, outputs);
     }
 
     pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
@@ -287,7 +292,7 @@ impl<'a> Session<'a> {
                 let (state, outputs) = self.parts();
                 forebay_wire::set_run_us(&mut payload, state.run_time(from, job, now));
                 let flags = flag::END | if answered.faulted { flag::FAULT } else { 0 };
-                let taken = state.answer(from, job, flags, payload.into(), now, outputs);
+                let taken = state.answer(from, job, ResponseFrame::new(flags, payload), now, outputs);
                 taken.expect("the payload was written here");
             }
             Err(what) => {

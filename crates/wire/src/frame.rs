@@ -17,6 +17,8 @@ pub mod flag {
     pub const END: u8 = 0x01;
     /// On RESPONSE: the handler threw. On RETURN: the call was not done.
     pub const FAULT: u8 = 0x02;
+    /// On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
+    pub const FILE: u8 = 0x04;
 }
 
 /// The purpose of a frame. Unknown codes are kept because receivers must skip such frames.

@@ -8,6 +8,7 @@ checked for its length. The client is curl.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -50,20 +51,15 @@ pool = "app"
 """
 
 
-def cpu_seconds(group):
-    """CPU time of all processes of a process group or session, in seconds."""
+def cpu_seconds(leader):
+    """CPU time of all threads of a session's processes, in seconds."""
     total = 0
-    for name in os.listdir("/proc"):
-        if not name.isdecimal():
-            continue
-        try:
-            with open(f"/proc/{name}/stat") as stat:
-                fields = stat.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if group in (int(fields[2]), int(fields[3])):
-            total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == leader:
+                total += sum(int(task.read_text().split()[0]) for task in stat.parent.glob("task/*/schedstat"))
+    return total / 1e9
 
 
 class Server:

@@ -30,6 +30,8 @@ RETURN = 0x41
 END = 0x01
 #: On RESPONSE: the handler failed. On RETURN: the call failed.
 FAULT = 0x02
+#: On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
+FILE = 0x04
 
 KIND_NONE = 0
 KIND_JSON = 1
@@ -54,6 +56,8 @@ RESPONSE_TABLE = Struct("<HBBII")
 RESPONSE_HEAD = Struct("<IBBHIIHBBII")
 PAIR = Struct("<II")
 U32 = Struct("<I")
+#: Offset and length of the part of a file that is a body.
+FILE_PART = Struct("<QQ")
 
 #: Names and values of headers, as text.
 Pairs = Iterable[Tuple[str, str]]

@@ -29,7 +29,7 @@ use self::{
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming,
     calls::{OpenCalls, Refusal},
-    delivery::ReplyTo,
+    delivery::{ReplyTo, ResponseFrame},
     options::WINDOW_BYTES,
     stats::{Counters, Timings},
 };
@@ -364,8 +364,7 @@ impl<L: LinkPort> State<L> {
         &mut self,
         from: usize,
         (slot, number): (u32, u32),
-        flags: u8,
-        payload: Bytes,
+        frame: ResponseFrame,
         now: Instant,
         out: &mut impl Outlet<L>,
     ) -> Result<(), WireError> {
@@ -373,7 +372,7 @@ impl<L: LinkPort> State<L> {
             return Ok(());
         };
         let commit = self.workers[from].link.last_commit();
-        let (mut answer, run_us) = Answer::decode(payload, flags, commit)?;
+        let (mut answer, run_us) = Answer::decode(frame, commit)?;
         let job = &mut self.jobs[key];
         if job.answered {
             self.counters.stray_frames += 1;

@@ -85,6 +85,8 @@ struct Init<'a> {
     concurrency: usize,
     window_bytes: u32,
     inline_body_bytes: usize,
+    /// Whether a response may be a part of a file whose descriptor comes with it.
+    files: bool,
 }
 
 #[derive(Deserialize)]
@@ -174,6 +176,7 @@ fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
         concurrency: options.concurrency,
         window_bytes: WINDOW_BYTES,
         inline_body_bytes: INLINE_BODY_BYTES,
+        files: link.protocol == Protocol::Framed,
     };
     serde_json::to_vec(&init).expect("numbers and text become JSON")
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional
 
 from .._reply import HttpError
@@ -10,7 +11,7 @@ from .._request import decoded_path
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
 from .answer import error_parts
 from .event_loop import AsyncJob
-from .job import DONE, NEW, RequestAborted, bounded
+from .job import DONE, NEW, FilePart, RequestAborted, bounded
 from .report import report
 
 Message = MutableMapping[str, Any]
@@ -18,6 +19,9 @@ Scope = Dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: The extension by which an application names a file instead of sending its content.
+_PATHSEND: Dict[str, Any] = {"http.response.pathsend": {}}
 
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 
@@ -85,7 +89,10 @@ class Asgi:
             "client": (ip, 0) if ip else None,
             "server": _server(pairs),
             "state": self.state.copy(),
-            "extensions": {"forebay": {"request_id": data[at : at + request_id].decode("latin-1")}},
+            "extensions": {
+                "forebay": {"request_id": data[at : at + request_id].decode("latin-1")},
+                **(_PATHSEND if job.owner.files else {}),
+            },
         }
 
 
@@ -146,8 +153,22 @@ class _Channel:
             if job.state == DONE:
                 raise RuntimeError("the ASGI application sent more after the last part of its answer")
             await self._body(message.get("body", b""), message.get("more_body", False))
+        elif kind == "http.response.pathsend" and job.owner.files:
+            if not self._status or job.state != NEW:
+                raise RuntimeError("the ASGI application sent http.response.pathsend, which comes right after http.response.start")
+            await self._file(message["path"])
         else:
             raise RuntimeError(f"the ASGI application sent {kind!r}, expected http.response.start or http.response.body")
+
+    async def _file(self, path: str) -> None:
+        if self._bare:
+            await self._body(b"", False)
+            return
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            await self._job.respond_file(self._status, self._headers, FilePart(file, 0, os.fstat(file).st_size))
+        finally:
+            os.close(file)
 
     async def _body(self, body: bytes, more: bool) -> None:
         job = self._job

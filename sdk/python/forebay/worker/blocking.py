@@ -22,7 +22,7 @@ from .._context import Interrupted, Log
 from .._wire import BODY, DRAIN, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, frame
 from .answer import fail
 from .claims import Page
-from .job import BODY_FRAME_MAX, DONE, Exchange, Job, Owner, sized
+from .job import BODY_FRAME_MAX, DONE, Exchange, FilePart, Job, Owner, sized
 from .report import log_to, report
 
 #: Size of a read from the link.
@@ -63,6 +63,11 @@ class BlockingJob(Job, Exchange):
             self.send(body)
             self.finish()
 
+    def respond_file(self, status: int, headers: bytes, part: FilePart) -> None:
+        whole = self.file_response(status, headers, part)
+        self.state = DONE
+        self.owner.write_with_file(whole, part.descriptor)
+
     def send(self, piece: bytes) -> None:
         owner = self.owner
         if owner.collect(self, piece):
@@ -100,6 +105,7 @@ class BlockingEngine(Owner):
     __slots__ = (
         "generation",
         "window_bytes",
+        "files",
         "_socket",
         "_poll",
         "_page",
@@ -120,9 +126,10 @@ class BlockingEngine(Owner):
         "_has_collector",
     )
 
-    def __init__(self, link: socket.socket, generation: int, window_bytes: int, page: Optional[Page]) -> None:
+    def __init__(self, link: socket.socket, generation: int, window_bytes: int, files: bool, page: Optional[Page]) -> None:
         self.generation = generation
         self.window_bytes = window_bytes
+        self.files = files
         self._socket = link
         poll = select.poll()
         poll.register(link, select.POLLIN)
@@ -322,6 +329,18 @@ class BlockingEngine(Owner):
             return
         inside, self._in_handler = self._in_handler, False
         self._send(data)
+        self._back(inside)
+
+    def write_with_file(self, data: bytes, descriptor: int) -> None:
+        """Sends a frame with the descriptor that it needs."""
+        inside, self._in_handler = self._in_handler, False
+        try:
+            with self._lock:
+                # The descriptor goes with the first byte.
+                sent = socket.send_fds(self._socket, [data], [descriptor])
+                self._socket.sendall(data[sent:])
+        except OSError as error:
+            raise LinkClosed from error
         self._back(inside)
 
     def _send(self, data: bytes) -> None:

@@ -18,7 +18,7 @@ from .._context import Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, RETURN
 from .answer import fail
 from .claims import Page
-from .job import BEGUN, BODY_FRAME_MAX, CLIENT_GONE, DONE, Exchange, Job, Owner, RequestAborted, sized
+from .job import BEGUN, BODY_FRAME_MAX, CLIENT_GONE, DONE, Exchange, FilePart, Job, Owner, RequestAborted, sized
 from .report import log_to, report
 
 #: Log lines are dropped, and counted, while this many bytes wait to be sent.
@@ -60,6 +60,17 @@ class AsyncJob(Job):
             self.begin(status, kind, sized(headers, body))
             await self.send(body)
             self.finish()
+
+    async def respond_file(self, status: int, headers: bytes, part: FilePart) -> None:
+        """Sends a response whose body is a part of a file, and ends the job. Only if the owner has `files`."""
+        whole = self.file_response(status, headers, part)
+        await self.owner.room()
+        while not self.owner.write_with_file(whole, part.descriptor):
+            # The link is full: once it has taken something else, it may have room for a descriptor, too.
+            self._grant(0)
+            await self.owner.room()
+        self.state = DONE
+        self.owner.over(self)
 
     async def send(self, piece: bytes) -> None:
         """Sends a piece of the body at the client's pace. Raises `RequestAborted` if the request was aborted."""
@@ -117,6 +128,9 @@ class ThreadExchange(Exchange):
     def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
         self._do(self._job.respond(status, kind, headers, body, flags))
 
+    def respond_file(self, status: int, headers: bytes, part: FilePart) -> None:
+        self._do(self._job.respond_file(status, headers, part))
+
     def begin(self, status: int, kind: int, headers: bytes) -> None:
         self._do(_called(self._job.begin, status, kind, headers))
 
@@ -171,10 +185,11 @@ class AsyncEngine(asyncio.Protocol, Owner):
     """The link and the running jobs."""
 
     def __init__(
-        self, generation: int, window_bytes: int, concurrency: int, page: Optional[Page], calls: Optional[Calls]
+        self, generation: int, window_bytes: int, files: bool, concurrency: int, page: Optional[Page], calls: Optional[Calls]
     ) -> None:
         self.generation = generation
         self.window_bytes = window_bytes
+        self.files = files
         self._concurrency = concurrency
         self._page = page
         self._calls = calls
@@ -182,6 +197,7 @@ class AsyncEngine(asyncio.Protocol, Owner):
         self._inbox: Deque[AsyncJob] = deque()
         self._loop = asyncio.get_running_loop()
         self._transport: Optional[asyncio.Transport] = None
+        self._link: Optional[socket.socket] = None
         self._handle: Optional[Callable[[AsyncJob], Awaitable[None]]] = None
         self._jobs: Dict[int, AsyncJob] = {}
         #: Running tasks, including those that continue after their response.
@@ -203,6 +219,7 @@ class AsyncEngine(asyncio.Protocol, Owner):
         if self._calls is not None:
             self._calls.on_loop(self)
         link.setblocking(False)
+        self._link = link
         await self._loop.create_unix_connection(lambda: self, sock=link)
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
 
@@ -333,6 +350,18 @@ class AsyncEngine(asyncio.Protocol, Owner):
     def write(self, data: bytes) -> None:
         assert self._transport is not None, "it was opened"
         self._transport.write(data)
+
+    def write_with_file(self, data: bytes, descriptor: int) -> bool:
+        """Sends a frame with the descriptor that it needs, if the link has room. Call it when nothing waits to be written."""
+        assert self._link is not None, "it was opened"
+        try:
+            # The descriptor goes with the first byte.
+            sent = socket.send_fds(self._link, [data], [descriptor])
+        except BlockingIOError:
+            return False
+        if sent < len(data):
+            self.write(data[sent:])
+        return True
 
     def over(self, job: Job) -> None:
         if self._jobs.get(job.slot) is job:

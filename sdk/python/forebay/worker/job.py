@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Deque, Optional
+from typing import Deque, NamedTuple, Optional
 
 from .._context import JobView, Log
 from .._reply import HEADERS_BYTES_MAX
@@ -13,7 +13,10 @@ from .._wire import (
     ABORT,
     BODY,
     END,
+    FILE,
+    FILE_PART,
     FRAME_PAYLOAD_MAX,
+    KIND_NONE,
     REQUEST_TABLE,
     RESET,
     RESPONSE_TABLE,
@@ -40,12 +43,22 @@ class RequestAborted(OSError):
     """The response is no longer needed: the client has disconnected, the deadline has passed, or the server is shutting down."""
 
 
+class FilePart(NamedTuple):
+    """A part of an open regular file: the body of a response that the server reads itself."""
+
+    descriptor: int
+    offset: int
+    length: int
+
+
 class Owner:
     """The interface of the worker for its jobs."""
 
     __slots__ = ()
     generation: int
     window_bytes: int
+    #: Whether the server takes files as bodies.
+    files: bool
 
     def write(self, data: bytes) -> None:
         """Sends frames to the server."""
@@ -196,6 +209,11 @@ class Job(BodySource, JobView):
         owner.over(self)
         return True
 
+    def file_response(self, status: int, headers: bytes, part: FilePart) -> bytes:
+        """The frame of a response whose body is a part of a file. It has to be sent with the descriptor; then the job ends."""
+        body = FILE_PART.pack(part.offset, part.length)
+        return response(END | FILE, self.owner.generation, self.number, self.slot, status, KIND_NONE, self._micros(), headers, body)
+
     def begin(self, status: int, kind: int, headers: bytes) -> None:
         """Sends the head of a streamed response."""
         owner = self.owner
@@ -242,6 +260,10 @@ class Exchange(BodySource, JobView):
 
     def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
         """Sends a complete response of any length and ends the job."""
+        raise NotImplementedError
+
+    def respond_file(self, status: int, headers: bytes, part: FilePart) -> None:
+        """Sends a response whose body is a part of a file, and ends the job. Only if the owner has `files`."""
         raise NotImplementedError
 
     def begin(self, status: int, kind: int, headers: bytes) -> None:

@@ -43,6 +43,7 @@ class Init(NamedTuple):
     start: Optional[str]
     concurrency: int
     window_bytes: int
+    files: bool
 
 
 class StartFailed(Exception):
@@ -125,7 +126,7 @@ def _read_init(link: socket.socket) -> Init:
             raise LinkClosed(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
         payload = _exactly(link, length)
         if kind == INIT:
-            members = {"handler": None, "start": None, **json.loads(payload)}
+            members = {"handler": None, "start": None, "files": False, **json.loads(payload)}
             for name in Init._fields:
                 if name not in members:
                     raise LinkClosed(f"the server sent an INIT without {name}")
@@ -185,7 +186,7 @@ def _freeze_memory() -> None:
 def _serve_blocking(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = BlockingEngine(link, generation, init.window_bytes, page)
+    engine = BlockingEngine(link, generation, init.window_bytes, init.files, page)
     if calls is not None:
         calls.on_thread(engine.uninterrupted)
     context = _context(init, engine.log_of(None))
@@ -212,7 +213,7 @@ def _serve_blocking(
 async def _serve_async(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = AsyncEngine(generation, init.window_bytes, init.concurrency, page, calls)
+    engine = AsyncEngine(generation, init.window_bytes, init.files, init.concurrency, page, calls)
     await engine.open(link)
     context = _context(init, engine.log_of(None))
     application = program.loaded.application

@@ -119,7 +119,8 @@ impl World {
         let (now, out) = (self.now, &mut self.outputs);
         match dice.between(0, 3) {
             0 => assert_eq!(
-                self.state.answer(key, name, flag::END, response(0, 0), now, out),
+                self.state
+                    .answer(key, name, ResponseFrame::new(flag::END, response(0, 0)), now, out),
                 Ok(())
             ),
             1 => assert_eq!(

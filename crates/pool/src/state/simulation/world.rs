@@ -19,7 +19,10 @@ use super::{
     promises,
     wire::Wire,
 };
-use crate::{Delivery, Limits, Retry, delivery::ReplyTo};
+use crate::{
+    Delivery, Limits, Retry,
+    delivery::{ReplyTo, ResponseFrame},
+};
 
 /// More steps than this at one point in time mean an endless chain of wake-ups.
 const STEPS_AT_ONCE_MAX: u32 = 20_000;
@@ -418,9 +421,13 @@ impl World {
                 fault,
             } => {
                 let flags = if end { flag::END } else { 0 } | if fault { flag::FAULT } else { 0 };
-                let taken = self
-                    .state
-                    .answer(key, (slot, number), flags, response(serial, run_us), now, out);
+                let taken = self.state.answer(
+                    key,
+                    (slot, number),
+                    ResponseFrame::new(flags, response(serial, run_us)),
+                    now,
+                    out,
+                );
                 assert_eq!(taken, Ok(()), "a good answer is taken");
             }
             FromWorker::Chunk {
@@ -441,7 +448,13 @@ impl World {
                 let taken = if body {
                     self.state.chunk(key, (slot, number), 0, bytes, now, out)
                 } else {
-                    self.state.answer(key, (slot, number), flag::END, bytes, now, out)
+                    self.state.answer(
+                        key,
+                        (slot, number),
+                        ResponseFrame::new(flag::END, bytes),
+                        now,
+                        out,
+                    )
                 };
                 // A job that is over accepts nothing, so nothing is checked for it.
                 if taken.is_err() {

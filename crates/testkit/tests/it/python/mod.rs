@@ -3,6 +3,7 @@
 mod applications;
 mod asgi;
 mod faults;
+mod files;
 mod handlers;
 mod life;
 mod sql;
