@@ -8,6 +8,7 @@ use super::{
     process::Boot,
     world::{World, response},
 };
+use crate::delivery::ResponseFrame;
 
 /// How starts currently behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
