@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Callable, Deque, List, Optional, Tuple
 
+from .. import _store
 from .._calls import JOB
 from .._context import Interrupted, Log
 from .._wire import BODY, DRAIN, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, frame
@@ -316,6 +317,8 @@ class BlockingEngine(Owner):
             fail(job, error)
         except Interrupted:
             report(f"{job.label} was interrupted: {job.reason}")
+        if _store.end_job():
+            report(f"{job.label} has left a transaction of the store open: it was rolled back")
         if job.state != DONE:
             job.reset()
         self._running = None

@@ -22,11 +22,11 @@ OFFERED, CLAIMED = 1, 2
 class Page:
     """The shared page, mapped."""
 
-    __slots__ = ("_descriptor", "_words")
+    __slots__ = ("descriptor", "_words")
 
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._words = memoryview(mmap.mmap(descriptor, PAGE_BYTES)).cast("I")
         if self._words[0] != FORMAT:
             raise RuntimeError(f"the shared page has the format {self._words[0]:#x}, this worker knows {FORMAT:#x}")
@@ -35,14 +35,14 @@ class Page:
         """Claims a job; False if the server has revoked it."""
         word = CLAIMS_AT + slot
         offered = (number << 2 | OFFERED) & 0xFFFF_FFFF
-        fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
+        fcntl.lockf(self.descriptor, fcntl.LOCK_EX)
         try:
             if self._words[word] != offered:
                 return False
             self._words[word] = offered - OFFERED + CLAIMED
             return True
         finally:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
+            fcntl.lockf(self.descriptor, fcntl.LOCK_UN)
 
 
 def open_page() -> Optional[Page]:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, List, Optional, Set
 
+from .. import _store
 from .._calls import JOB, Calls
 from .._context import Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, RETURN
@@ -440,4 +441,6 @@ class ThreadRunner:
         except Exception as error:
             fail(exchange, error)
         finally:
+            if _store.end_job():
+                report(f"{job.label} has left a transaction of the store open: it was rolled back")
             JOB.set((0, 0))

@@ -14,6 +14,7 @@ import sys
 import traceback
 from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, NoReturn, Optional
 
+from .. import _store
 from .._app import is_coroutine_function, prepared_hook
 from .._calls import Calls, open_calls
 from .._context import State, WorkerContext, WorkerInfo
@@ -71,6 +72,8 @@ def main(arguments: List[str]) -> int:
     generation = int(_environment("FOREBAY_GENERATION"))
     link = _open_link(int(_environment("FOREBAY_LINK_FD")))
     page = open_page()
+    if page is not None:
+        _store.page = page.descriptor
     link.sendall(frame(HELLO, 0, generation, 0, 0, json.dumps(_hello(page)).encode()))
     try:
         init = _read_init(link)
