@@ -57,7 +57,7 @@ pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
-    StoreMode, Worker, Workers,
+    StoreMode, WebSocket, Worker, Workers,
 };
 pub use proxy::Proxy;
 pub use reference::{reference, schema};

@@ -8,7 +8,7 @@ use forebay_runtimes::{Runtime, find_python, is_executable};
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::key::{GIB, HOUR, KIB, Key, Kind, MINUTE, TIB};
+use crate::key::{GIB, HOUR, KIB, Key, Kind, MIB, MINUTE, TIB};
 use crate::print::Table;
 use crate::python::{Handler, mount_problem};
 use crate::runtime;
@@ -39,6 +39,10 @@ section! {
         workers: Workers,
         /// Jobs one worker runs at a time. With 1, a handler may block.
         concurrency: u32 as integer(1, 1_024) = "1",
+        /// Event streams and WebSockets that one worker may have open. They do not count as running jobs.
+        connections_max: u32 as integer(1, 1_000_000) = "10000" => "503",
+        /// What bounds the WebSockets of handlers.
+        websocket: WebSocket,
         /// Jobs that wait for a worker.
         queue_max: usize as integer(1, 1_000_000) = "1024" => "503 with `Retry-After`",
         /// Bytes of the jobs that wait.
@@ -110,6 +114,22 @@ section! {
         min: usize as integer(0, 1_024) = "1",
         /// Started when needed; 0: one per core, and at least `min`.
         max: usize as integer(0, 1_024) = "0",
+    }
+}
+
+section! {
+    /// Limits of WebSockets that the server speaks for a pool's handlers. Reaching one closes the WebSocket with the code that is named.
+    #[derive(Copy)]
+    pub struct WebSocket {
+        /// Longest message, in either direction, after decompression.
+        message_bytes_max: u64 as size(KIB, 256 * MIB) = "1MiB" => "close 1009",
+        /// Messages that one client may send in a second; 0: any number.
+        messages_per_second_max: u32 as integer(0, 1_000_000) = "0" => "close 1008",
+        /// How long a client may be silent. It is sent a ping after half of that. `0s`: for ever.
+        idle_timeout: Duration as duration(0, 24 * HOUR) = "1m" => "the connection ends",
+        /// Whether messages are compressed for clients that ask for it (permessage-deflate, RFC 7692). It costs CPU time, and where a
+        /// message has both a secret and what a stranger chose, its length tells of the secret.
+        compress: bool = "false",
     }
 }
 
@@ -285,6 +305,11 @@ impl Pool {
         [
             unless(self.protocol == Protocol::Wabur, &["compat"], compat),
             unless(self.protocol != Protocol::Framed, &["message_bytes_max"], frames),
+            unless(
+                self.protocol == Protocol::Framed,
+                &["connections_max", "websocket"],
+                "only a pool whose protocol is \"framed\" has it",
+            ),
         ]
         .concat()
     }

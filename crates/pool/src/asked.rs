@@ -82,6 +82,9 @@ impl Pool {
                     head = Some(answer);
                     (bytes, end, commit)
                 }
+                Delivery::Message(_) | Delivery::Close { .. } | Delivery::Overflow => {
+                    unreachable!("these jobs allow no upgrade")
+                }
                 Delivery::Chunk { bytes, end, commit } => {
                     pending.grant(bytes.len() as u32);
                     (bytes, end, commit)

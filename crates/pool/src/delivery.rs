@@ -3,7 +3,7 @@
 use std::{os::fd::OwnedFd, time::Duration};
 
 use bytes::Bytes;
-use forebay_wire::{ContentKind, Pairs, ResponseView, WireError, flag};
+use forebay_wire::{ContentKind, FrameType, Header, Pairs, ResponseView, WireError, flag};
 
 use crate::Failure;
 
@@ -33,16 +33,55 @@ pub enum Delivery {
         /// Like [`Answer::commit`], at the time of this chunk.
         commit: u64,
     },
-    /// The worker accepts this many more bytes of the request body.
+    /// The worker accepts this many more bytes of the request body, or of messages.
     Window(u32),
+    /// A message for the client of a WebSocket, or a piece of one.
+    Message(Message),
+    /// The handler closes the WebSocket.
+    Close {
+        /// The close code (RFC 6455, 7.4).
+        code: u16,
+        /// The reason, meant to be text of at most 123 bytes.
+        reason: Bytes,
+    },
+    /// More than [`PUBLISHED_BYTES_MAX`] bytes of messages to the WebSocket's rooms wait, and further ones were dropped.
+    Overflow,
     /// There will be no response, or its body is incomplete.
     Failed(Failure),
 }
 
-/// A worker's RESPONSE frame.
+/// Most bytes of messages published to a WebSocket's rooms that may wait until its client takes them.
+pub const PUBLISHED_BYTES_MAX: usize = 1024 * 1024;
+
+/// A message for the client of a WebSocket, or a piece of one.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The payload.
+    pub bytes: Bytes,
+    /// Whether it is text, not binary; the same for all pieces.
+    pub is_text: bool,
+    /// Whether this is the last piece of the message.
+    pub end: bool,
+    /// Whether it came by way of a room: then it uses up no window, and may come between the pieces of another.
+    pub is_published: bool,
+    /// Like [`Answer::commit`], at the time of this message.
+    pub commit: u64,
+}
+
+/// How a handler has accepted that the connection goes over to another protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// The worker speaks the protocol itself: bytes pass in both directions.
+    Bytes,
+    /// The server speaks WebSocket: messages pass.
+    WebSocket,
+}
+
+/// A worker's RESPONSE or UPGRADE frame.
 #[derive(Debug)]
 pub struct Answer {
     payload: Bytes,
+    upgrade: Option<Upgrade>,
     status: u16,
     content: ContentKind,
     body_at: u32,
@@ -63,25 +102,6 @@ pub struct FilePart {
     pub length: u64,
 }
 
-/// A RESPONSE frame, not decoded.
-#[derive(Debug)]
-pub(crate) struct ResponseFrame {
-    pub(crate) flags: u8,
-    pub(crate) payload: Bytes,
-    /// The descriptor that came with it.
-    pub(crate) file: Option<OwnedFd>,
-}
-
-impl ResponseFrame {
-    pub(crate) fn new(flags: u8, payload: impl Into<Bytes>) -> Self {
-        Self {
-            flags,
-            payload: payload.into(),
-            file: None,
-        }
-    }
-}
-
 /// How the time of a job was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
@@ -94,14 +114,21 @@ pub struct Timing {
 }
 
 impl Answer {
-    /// Decodes a RESPONSE. Also returns the handler's run time in microseconds.
-    pub(crate) fn decode(frame: ResponseFrame, commit: u64) -> Result<(Self, u32), WireError> {
-        let ResponseFrame {
-            flags,
-            mut payload,
-            file,
-        } = frame;
-        let view = ResponseView::decode(&payload)?;
+    /// Decodes the payload of a RESPONSE or UPGRADE, with the descriptor that came with it. Also returns the handler's run time in microseconds.
+    pub(crate) fn decode(
+        header: &Header,
+        mut payload: Bytes,
+        file: Option<OwnedFd>,
+        commit: u64,
+    ) -> Result<(Self, u32), WireError> {
+        let flags = header.flags;
+        let (view, upgrade) = match header.kind {
+            FrameType::Upgrade if header.has(flag::WEBSOCKET) => {
+                (ResponseView::decode_upgrade(&payload)?, Some(Upgrade::WebSocket))
+            }
+            FrameType::Upgrade => (ResponseView::decode_upgrade(&payload)?, Some(Upgrade::Bytes)),
+            _ => (ResponseView::decode(&payload)?, None),
+        };
         let (status, content, run_us) = (view.head.status, view.head.content, view.head.run_us);
         let body_at = (payload.len() - view.body.len()) as u32;
         let file = match file {
@@ -123,6 +150,7 @@ impl Answer {
         Ok((
             Self {
                 payload,
+                upgrade,
                 status,
                 content,
                 body_at,
@@ -135,7 +163,17 @@ impl Answer {
         ))
     }
 
-    /// The HTTP status, 200 to 599.
+    /// How the connection goes over to another protocol, if it does.
+    pub const fn upgrade(&self) -> Option<Upgrade> {
+        self.upgrade
+    }
+
+    /// Whether the job has left its slot: its response may last.
+    pub const fn is_detached(&self) -> bool {
+        self.upgrade.is_some() || (self.flags & flag::DETACHED != 0 && !self.ended())
+    }
+
+    /// The HTTP status, 200 to 599, or 101 for an upgrade.
     pub const fn status(&self) -> u16 {
         self.status
     }
@@ -162,7 +200,7 @@ impl Answer {
 
     /// Whether the body is complete.
     pub const fn ended(&self) -> bool {
-        self.flags & flag::END != 0
+        self.flags & flag::END != 0 && self.upgrade.is_none()
     }
 
     /// The last commit to the store that the worker had made when the response arrived. It must be durable before the response is sent. 0

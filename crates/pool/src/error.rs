@@ -49,6 +49,20 @@ pub enum Failure {
     /// The handler abandoned its response after it had begun.
     #[error("handler gave its response up")]
     ResponseReset,
+    /// The worker has as many open connections as it may.
+    #[error("a worker of pool `{pool}` has {connections_max} open streams and WebSockets (connections_max)")]
+    TooManyConnections {
+        /// The name of the pool.
+        pool: String,
+        /// The limit that was reached.
+        connections_max: usize,
+    },
+    /// The WebSocket was put into too many rooms.
+    #[error("a WebSocket may be in {rooms_max} rooms, and was put into another")]
+    TooManyRooms {
+        /// The limit that was reached.
+        rooms_max: usize,
+    },
     /// The worker's response is invalid.
     #[error("worker's answer cannot be used: {what}")]
     InvalidAnswer {
@@ -80,6 +94,8 @@ impl Failure {
             Self::DeadlinePassed => "deadline",
             Self::WorkerDied { .. } => "worker_died",
             Self::ResponseReset => "reset",
+            Self::TooManyConnections { .. } => "too_many_connections",
+            Self::TooManyRooms { .. } => "too_many_rooms",
             Self::InvalidAnswer { .. } => "invalid_answer",
             Self::NotStarting { .. } => "not_starting",
             Self::Stopping { .. } => "stopping",

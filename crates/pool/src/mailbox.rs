@@ -13,7 +13,12 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use crate::{Delivery, abort_on_panic::abort_on_panic, delivery::ReplyTo, link::Link, reader::Reader};
+use forebay_wire::HEADER_BYTES;
+
+use crate::{
+    Delivery, Message, PUBLISHED_BYTES_MAX, abort_on_panic::abort_on_panic, delivery::ReplyTo, link::Link,
+    reader::Reader,
+};
 
 /// The mailboxes of all server threads.
 #[derive(Debug)]
@@ -118,6 +123,10 @@ struct Waiter {
     more: VecDeque<Delivery>,
     /// Sum of the windows that were delivered but not yet taken. It bounds the memory, however many windows a worker sends.
     window: u32,
+    /// Bytes of published messages that have not been taken.
+    published: usize,
+    /// Whether published messages were dropped, because too many bytes of them wait.
+    has_overflowed: bool,
     waker: Option<Waker>,
 }
 
@@ -215,6 +224,8 @@ impl LocalMailbox {
             first: None,
             more: VecDeque::new(),
             window: 0,
+            published: 0,
+            has_overflowed: false,
             waker: None,
         };
         ReplyTo {
@@ -238,7 +249,22 @@ impl LocalMailbox {
         else {
             return;
         };
+        if let Delivery::Message(Message {
+            bytes,
+            is_published: true,
+            ..
+        }) = &delivery
+        {
+            let published = waiter.published + bytes.len() + HEADER_BYTES;
+            waiter.has_overflowed |= published > PUBLISHED_BYTES_MAX;
+            if !waiter.has_overflowed {
+                waiter.published = published;
+            }
+        }
         match delivery {
+            Delivery::Message(Message {
+                is_published: true, ..
+            }) if waiter.has_overflowed => {}
             Delivery::Window(bytes) => waiter.window = waiter.window.saturating_add(bytes),
             delivery if waiter.first.is_none() && waiter.more.is_empty() => waiter.first = Some(delivery),
             delivery => waiter.more.push_back(delivery),
@@ -259,7 +285,18 @@ impl LocalMailbox {
         if waiter.window > 0 {
             return Poll::Ready(Delivery::Window(std::mem::take(&mut waiter.window)));
         }
+        if waiter.has_overflowed {
+            return Poll::Ready(Delivery::Overflow);
+        }
         if let Some(delivery) = waiter.first.take().or_else(|| waiter.more.pop_front()) {
+            if let Delivery::Message(Message {
+                bytes,
+                is_published: true,
+                ..
+            }) = &delivery
+            {
+                waiter.published -= bytes.len() + HEADER_BYTES;
+            }
             return Poll::Ready(delivery);
         }
         match &mut waiter.waker {

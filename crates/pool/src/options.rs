@@ -20,6 +20,8 @@ pub struct Options {
     pub workers_max: usize,
     /// Number of jobs that one worker runs concurrently.
     pub concurrency: usize,
+    /// Maximum number of event streams and upgraded connections that one worker may have open. They do not count as running.
+    pub connections_max: usize,
     /// Maximum number of queued jobs.
     pub queue_max: usize,
     /// Maximum total size of queued jobs.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use forebay_trace::Trace;
+use forebay_wire::flag;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -25,6 +26,9 @@ use crate::{
     supervisor::Supervisor,
 };
 
+/// Longest piece of a message of a WebSocket, in bytes.
+pub const MESSAGE_PIECE_MAX: usize = forebay_wire::FRAME_PAYLOAD_MAX as usize;
+
 /// A job for a worker.
 #[derive(Debug)]
 pub struct Job {
@@ -38,6 +42,8 @@ pub struct Job {
     pub deadline: Instant,
     /// Limits for queueing, running and retrying.
     pub limits: Limits,
+    /// Whether the worker may answer with an upgrade to another protocol.
+    pub may_upgrade: bool,
     /// The request's trace, if it is traced.
     pub trace: Option<Trace>,
 }
@@ -134,6 +140,7 @@ impl Pool {
             end: job.whole,
             limits: job.limits,
             deadline: job.deadline,
+            may_upgrade: job.may_upgrade,
             trace: job.trace,
             reply_to: place,
         };
@@ -239,8 +246,8 @@ impl Pending<'_> {
             self.over = match delivery {
                 Delivery::Answer(answer) => answer.ended(),
                 Delivery::Chunk { end, .. } => *end,
-                Delivery::Failed(_) => true,
-                Delivery::Window(_) => false,
+                Delivery::Failed(_) | Delivery::Close { .. } => true,
+                Delivery::Window(_) | Delivery::Message(_) | Delivery::Overflow => false,
             };
         }
         polled
@@ -254,7 +261,31 @@ impl Pending<'_> {
         })
     }
 
-    /// Allows the worker to send this many more bytes of the response body.
+    /// Sends a message of the client, or a piece of one, within the window granted by [`Delivery::Window`]. Returns false if the job is
+    /// over.
+    ///
+    /// # Panics
+    /// If the piece is longer than [`MESSAGE_PIECE_MAX`].
+    pub fn send_message(&self, bytes: &[u8], is_text: bool, end: bool) -> bool {
+        let flags = if is_text { flag::TEXT } else { 0 } | if end { flag::END } else { 0 };
+        self.shared.change(Some(&self.mailbox), |session| {
+            let (state, out) = session.parts();
+            state.send_message(self.handle, bytes, flags, out)
+        })
+    }
+
+    /// Tells the worker how the WebSocket has been closed, which ends the job.
+    pub fn close(&mut self, code: u16, reason: &[u8]) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        self.shared.change(Some(&self.mailbox), |session| {
+            let (state, out) = session.parts();
+            state.send_close(self.handle, code, reason, out);
+        });
+    }
+
+    /// Allows the worker to send this many more bytes of the response body, or of messages.
     pub fn grant(&self, bytes: u32) {
         self.shared.change(Some(&self.mailbox), |session| {
             let (state, out) = session.parts();

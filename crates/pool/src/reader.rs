@@ -18,7 +18,6 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
     abort_on_panic::abort_on_panic,
-    delivery::ResponseFrame,
     dialect::{Decoder, MessageTooLong, Piece, Resync, Said},
     link::{Channel, Link, Unread},
     mailbox::LocalMailbox,
@@ -426,17 +425,17 @@ impl Reader {
         }
         let (worker, job) = (self.worker, (header.slot, header.job));
         match header.kind {
-            FrameType::Response => match file.transpose() {
-                Ok(file) => {
-                    let frame = ResponseFrame {
-                        flags: header.flags,
-                        payload: payload(),
-                        file,
-                    };
-                    session.answer(worker, job, frame, now)?;
-                }
+            FrameType::Response | FrameType::Upgrade => match file.transpose() {
+                Ok(file) => session.answer(worker, &header, payload(), file, now)?,
                 Err(_) => session.refuse(worker, job, LOST_FILE, now),
             },
+            FrameType::Message => session.message(worker, job, header.flags, payload())?,
+            FrameType::Close => session.close(worker, job, &payload())?,
+            FrameType::Join | FrameType::Leave => {
+                let joins = header.kind == FrameType::Join;
+                session.room(worker, job, joins, frame.payload, now)?;
+            }
+            FrameType::Publish => session.publish(worker, job, header.flags, &payload())?,
             FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {

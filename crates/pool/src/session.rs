@@ -1,24 +1,40 @@
 //! A batch of changes to a pool's state, made under one lock. What they put out is applied after unlocking, by [`Session::apply`] and nothing
 //! else.
 
-use std::{rc::Rc, sync::Arc, time::Instant};
+use std::{os::fd::OwnedFd, rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use forebay_wire::{Header, WireError, flag};
+use forebay_wire::{FrameType, Header, WireError, flag};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use crate::{
     Delivery,
     calls::Arrived,
-    delivery::{ReplyTo, ResponseFrame},
+    delivery::ReplyTo,
     dialect::Answered,
     link::Link,
     mailbox::LocalMailbox,
     pool::Shared,
-    state::{Outlet, State, UnattributedAnswer},
+    state::{Outlet, ROOM_NAME_MAX, State, UnattributedAnswer},
     worker_log::{self, Level},
 };
+
+fn truncated(kind: &'static str, needed: u64, payload: &[u8]) -> WireError {
+    WireError::Truncated {
+        kind,
+        needed,
+        present: payload.len(),
+    }
+}
+
+fn check_room(name: &[u8]) -> Result<(), WireError> {
+    let (length, max) = (name.len(), ROOM_NAME_MAX);
+    if length == 0 || length > max {
+        return Err(WireError::RoomName { length, max });
+    }
+    Ok(())
+}
 
 /// The locked state, and what its changes have put out so far: answers, writes, wake-ups, log entries.
 #[derive(Debug)]
@@ -147,12 +163,72 @@ impl<'a> Session<'a> {
     pub(crate) fn answer(
         &mut self,
         from: usize,
-        job: (u32, u32),
-        frame: ResponseFrame,
+        header: &Header,
+        payload: Bytes,
+        file: Option<OwnedFd>,
         now: Instant,
     ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
-        state.answer(from, job, frame, now, outputs)
+        state.answer(from, header, payload, file, now, outputs)
+    }
+
+    pub(crate) fn message(
+        &mut self,
+        from: usize,
+        job: (u32, u32),
+        flags: u8,
+        bytes: Bytes,
+    ) -> Result<(), WireError> {
+        let (state, outputs) = self.parts();
+        state.message(from, job, flags, bytes, outputs)
+    }
+
+    /// Handles a CLOSE: a code, then the reason.
+    pub(crate) fn close(&mut self, from: usize, job: (u32, u32), payload: &Bytes) -> Result<(), WireError> {
+        let Some((code, reason)) = payload.split_first_chunk::<2>() else {
+            return Err(truncated("CLOSE", 2, payload));
+        };
+        let code = u16::from_le_bytes(*code);
+        if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+            return Err(WireError::CloseCode { code });
+        }
+        let reason = payload.slice_ref(reason);
+        let (state, outputs) = self.parts();
+        state.close(from, job, code, reason, outputs)
+    }
+
+    pub(crate) fn room(
+        &mut self,
+        from: usize,
+        job: (u32, u32),
+        joins: bool,
+        name: &[u8],
+        now: Instant,
+    ) -> Result<(), WireError> {
+        check_room(name)?;
+        let (state, outputs) = self.parts();
+        state.room(from, job, joins, name, now, outputs)
+    }
+
+    /// Handles a PUBLISH: the length of the room's name, the name, the message.
+    pub(crate) fn publish(
+        &mut self,
+        from: usize,
+        except: (u32, u32),
+        flags: u8,
+        payload: &Bytes,
+    ) -> Result<(), WireError> {
+        let Some((length, rest)) = payload.split_first_chunk::<4>() else {
+            return Err(truncated("PUBLISH", 4, payload));
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((name, bytes)) = rest.split_at_checked(length) else {
+            return Err(truncated("PUBLISH", 4 + length as u64, payload));
+        };
+        check_room(name)?;
+        let (state, outputs) = self.parts();
+        state.publish(from, except, name, flags, &payload.slice_ref(bytes), outputs);
+        Ok(())
     }
 
     pub(crate) fn chunk(
@@ -292,7 +368,14 @@ impl<'a> Session<'a> {
                 let (state, outputs) = self.parts();
                 forebay_wire::set_run_us(&mut payload, state.run_time(from, job, now));
                 let flags = flag::END | if answered.faulted { flag::FAULT } else { 0 };
-                let taken = state.answer(from, job, ResponseFrame::new(flags, payload), now, outputs);
+                let header = Header {
+                    kind: FrameType::Response,
+                    flags,
+                    generation: 0,
+                    job: job.1,
+                    slot: job.0,
+                };
+                let taken = state.answer(from, &header, payload.into(), None, now, outputs);
                 taken.expect("the payload was written here");
             }
             Err(what) => {

@@ -42,6 +42,8 @@ pub struct Status {
     pub queued_bytes: usize,
     /// Maximum number of queued jobs.
     pub queue_max: usize,
+    /// Number of open event streams and upgraded connections.
+    pub connections: usize,
     /// Counters since the pool was created.
     #[serde(serialize_with = "counters")]
     pub counters: Counters,
@@ -67,6 +69,8 @@ pub struct WorkerStatus {
     pub phase: &'static str,
     /// Number of jobs it holds.
     pub in_flight: usize,
+    /// Number of its open event streams and upgraded connections.
+    pub connections: usize,
     /// Number of jobs it may hold beyond those it runs.
     pub credit: usize,
     /// Number of jobs it has answered.
@@ -139,6 +143,7 @@ impl Status {
             .collect();
         let (counters, timings) = (state.counters.clone(), state.timings.clone());
         let queue_max = state.options().queue_max;
+        let connections = state.connections();
         drop(state);
         workers.sort_by_key(|worker| worker.id);
         for worker in &mut workers {
@@ -152,6 +157,7 @@ impl Status {
             queued,
             queued_bytes,
             queue_max,
+            connections,
             counters,
             wait: Percentiles::of(&timings.wait_us),
             run: Percentiles::of(&timings.run_us),
@@ -173,6 +179,7 @@ fn worker_status<L>(worker: &Worker<L>, now: Instant) -> WorkerStatus {
             Phase::Killed => "killed",
         },
         in_flight: worker.in_flight(),
+        connections: worker.detached().len(),
         credit: worker.credit(),
         answered: worker.answered,
         ready_s: worker

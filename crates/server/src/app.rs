@@ -461,6 +461,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
                 store,
                 kept,
                 bounds,
+                of.websocket,
             ))
         }
     })
@@ -783,6 +784,7 @@ fn options(
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
         concurrency: pool.concurrency as usize,
+        connections_max: pool.connections_max as usize,
         queue_max: pool.queue_max,
         queue_bytes_max: usize::try_from(pool.queue_bytes_max).unwrap_or(usize::MAX),
         start_timeout: START_TIMEOUT,

@@ -53,7 +53,7 @@ pub(crate) enum Refusal {
     #[error("the body comes slower than {min_rate} bytes a second (server.min_rate)")]
     BodyTooSlow { min_rate: u64 },
     #[error(
-        "this route has no WebSockets; only those with `proxy` have. Server-sent events and long responses work"
+        "this route has no WebSockets; those with `proxy` and with `pool` have, unless the pool speaks \"jsonl\" or \"wabur\""
     )]
     WebSocket,
     #[error("no route has this path")]
@@ -453,11 +453,14 @@ impl Refusal {
                 Failure::QueueFull { .. }
                 | Failure::QueueBytesFull { .. }
                 | Failure::QueueTimeout { .. }
+                | Failure::TooManyConnections { .. }
                 | Failure::NotStarting { .. }
                 | Failure::Stopping { .. } => Class::Overload,
                 Failure::RunTimeout { .. } | Failure::DeadlinePassed => Class::Deadline,
                 Failure::WorkerDied { .. } => Class::BadGateway,
-                Failure::ResponseReset | Failure::InvalidAnswer { .. } => Class::Internal,
+                Failure::ResponseReset | Failure::TooManyRooms { .. } | Failure::InvalidAnswer { .. } => {
+                    Class::Internal
+                }
             },
             Self::Upstream(failure) => {
                 use forebay_upstream::Failure;

@@ -11,7 +11,7 @@ pub enum WireError {
         /// The limit, [`FRAME_PAYLOAD_MAX`](crate::FRAME_PAYLOAD_MAX).
         max: u32,
     },
-    /// A slot outside of the claim words.
+    /// A slot that is neither one of the claim words nor [`DETACHED_SLOT`](crate::DETACHED_SLOT).
     #[error("slot {slot} does not exist (slots_max {max})")]
     SlotTooHigh {
         /// The slot that the header names.
@@ -65,6 +65,32 @@ pub enum WireError {
     Status {
         /// The status found.
         status: u16,
+    },
+    /// A status other than 101 on UPGRADE.
+    #[error("status {status} of an UPGRADE is not 101")]
+    UpgradeStatus {
+        /// The status found.
+        status: u16,
+    },
+    /// A CLOSE with a code that an endpoint may not send (RFC 6455, 7.4).
+    #[error("close code {code} cannot be sent (1000 to 1003, 1007 to 1014 and 3000 to 4999 can)")]
+    CloseCode {
+        /// The code found.
+        code: u16,
+    },
+    /// A frame that only means something on an upgraded connection.
+    #[error("{kind} came for a job that is no WebSocket")]
+    NoWebSocket {
+        /// The frame type's name.
+        kind: &'static str,
+    },
+    /// A room's name that is empty or too long.
+    #[error("name of a room has {length} bytes (1 to {max} are allowed)")]
+    RoomName {
+        /// Its length.
+        length: usize,
+        /// The limit.
+        max: usize,
     },
     /// A content type shorthand that this version does not know.
     #[error("content type shorthand {code} is unknown (0 to 4 are)")]

@@ -11,14 +11,23 @@ pub const FRAME_PAYLOAD_MAX: u32 = 1 << 20;
 /// Number of slots, and so of jobs that one worker can have at a time.
 pub const SLOTS_MAX: u32 = 4096;
 
+/// Stands in the place of a slot for a job that has left its slot; its number alone names it.
+pub const DETACHED_SLOT: u32 = SLOTS_MAX;
+
 /// The bits of a header's flags.
 pub mod flag {
-    /// On REQUEST, BODY, RESPONSE, CALL and RETURN: the body ends with this frame.
+    /// On REQUEST, BODY, RESPONSE, MESSAGE, CALL and RETURN: the body, or the message, ends with this frame.
     pub const END: u8 = 0x01;
     /// On RESPONSE: the handler threw. On RETURN: the call was not done.
     pub const FAULT: u8 = 0x02;
+    /// On RESPONSE: the job leaves its slot, and its body may last.
+    pub const DETACHED: u8 = 0x04;
+    /// On UPGRADE: the server speaks WebSocket with the client, and the worker sends and receives messages.
+    pub const WEBSOCKET: u8 = 0x04;
+    /// On MESSAGE and PUBLISH: the message is text, not binary.
+    pub const TEXT: u8 = 0x04;
     /// On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
-    pub const FILE: u8 = 0x04;
+    pub const FILE: u8 = 0x08;
 }
 
 /// The purpose of a frame. Unknown codes are kept because receivers must skip such frames.
@@ -40,6 +49,12 @@ pub enum FrameType {
     Abort,
     Reset,
     Response,
+    Upgrade,
+    Message,
+    Close,
+    Join,
+    Leave,
+    Publish,
     Call,
     Return,
     Unknown(u8),
@@ -64,6 +79,12 @@ impl FrameType {
             Self::Abort => 0x13,
             Self::Reset => 0x14,
             Self::Response => 0x20,
+            Self::Upgrade => 0x30,
+            Self::Message => 0x31,
+            Self::Close => 0x32,
+            Self::Join => 0x33,
+            Self::Leave => 0x34,
+            Self::Publish => 0x35,
             Self::Call => 0x40,
             Self::Return => 0x41,
             Self::Unknown(code) => code,
@@ -88,6 +109,12 @@ impl FrameType {
             0x13 => Self::Abort,
             0x14 => Self::Reset,
             0x20 => Self::Response,
+            0x30 => Self::Upgrade,
+            0x31 => Self::Message,
+            0x32 => Self::Close,
+            0x33 => Self::Join,
+            0x34 => Self::Leave,
+            0x35 => Self::Publish,
             0x40 => Self::Call,
             0x41 => Self::Return,
             other => Self::Unknown(other),
@@ -106,7 +133,7 @@ pub struct Header {
     pub generation: u16,
     /// The job's number on this link; 0 when the frame is about the link.
     pub job: u32,
-    /// The job's slot; 0 when the frame is about the link.
+    /// The job's slot, or [`DETACHED_SLOT`]; 0 when the frame is about the link.
     pub slot: u32,
 }
 
@@ -185,7 +212,7 @@ pub fn split_frame(bytes: &[u8]) -> Result<Split<'_>, WireError> {
         job: u32_at(head, 8),
         slot: u32_at(head, 12),
     };
-    if header.slot >= SLOTS_MAX {
+    if header.slot > DETACHED_SLOT {
         return Err(WireError::SlotTooHigh {
             slot: header.slot,
             max: SLOTS_MAX,

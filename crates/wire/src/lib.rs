@@ -14,7 +14,8 @@ mod response;
 pub use call::{CALL_NUMBER_BYTES, CallView, put_call};
 pub use error::WireError;
 pub use frame::{
-    FRAME_PAYLOAD_MAX, Frame, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag, put_frame, split_frame,
+    DETACHED_SLOT, FRAME_PAYLOAD_MAX, Frame, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag,
+    put_frame, split_frame,
 };
 pub use page::{
     BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, ClaimWord, FORMAT_OFFSET, OUTBOX_BYTES, OUTBOX_FRAME_ALIGN,

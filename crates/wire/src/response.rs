@@ -48,7 +48,7 @@ impl ContentKind {
 /// The fixed part of a RESPONSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// HTTP status, 200 to 599.
+    /// HTTP status: 200 to 599, or 101 on UPGRADE.
     pub status: u16,
     /// The content type, unless the headers give it.
     pub content: ContentKind,
@@ -86,8 +86,25 @@ pub struct ResponseView<'a> {
 }
 
 impl<'a> ResponseView<'a> {
-    /// Reads a payload.
+    /// Reads the payload of a RESPONSE.
     pub fn decode(payload: &'a [u8]) -> Result<Self, WireError> {
+        let view = Self::decode_any(payload)?;
+        match view.head.status {
+            200..=599 => Ok(view),
+            status => Err(WireError::Status { status }),
+        }
+    }
+
+    /// Reads the payload of an UPGRADE, whose status is 101.
+    pub fn decode_upgrade(payload: &'a [u8]) -> Result<Self, WireError> {
+        let view = Self::decode_any(payload)?;
+        match view.head.status {
+            101 => Ok(view),
+            status => Err(WireError::UpgradeStatus { status }),
+        }
+    }
+
+    fn decode_any(payload: &'a [u8]) -> Result<Self, WireError> {
         let truncated = |needed: u64| WireError::Truncated {
             kind: "RESPONSE",
             needed,
@@ -97,9 +114,6 @@ impl<'a> ResponseView<'a> {
             return Err(truncated(RESPONSE_TABLE_BYTES as u64));
         };
         let status = u16::from_le_bytes([table[0], table[1]]);
-        if !(200..=599).contains(&status) {
-            return Err(WireError::Status { status });
-        }
         let content = ContentKind::from_code(table[2])?;
         let length = u32_at(table, 8);
         let Some((headers, body)) = rest.split_at_checked(length as usize) else {

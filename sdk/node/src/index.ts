@@ -28,6 +28,16 @@ export {
   type ReplyInit,
 } from './reply.js';
 export { html, unsafeHtml, type Html } from './html.js';
+export { sse, type ServerSentEvent, type SseInit } from './sse.js';
+export {
+  broadcast,
+  websocket,
+  type ServerWebSocket,
+  type WebSocketHandlers,
+  type WebSocketInit,
+  type WebSocketMessage,
+  type WebSocketUpgrade,
+} from './websocket.js';
 export type { HttpRequest } from './request.js';
 export type { RequestHeaders } from './headers.js';
 export type { UploadedFile, UploadedForm } from './form.js';

@@ -76,6 +76,17 @@ export interface Failure {
 
 const NO_HEADERS: readonly string[] = [];
 
+/** The media type of server-sent events. */
+export const TEXT_EVENT_STREAM = 'text/event-stream';
+
+/** Whether a response is a stream of server-sent events, which may last. */
+export function isEventStream(headers: readonly string[]): boolean {
+  for (let index = 0; index < headers.length; index += 2) {
+    if (headers[index] === 'content-type') return headers[index + 1]!.startsWith(TEXT_EVENT_STREAM);
+  }
+  return false;
+}
+
 /**
  * Answers with JSON, whatever the value's type.
  *
@@ -238,7 +249,7 @@ function hasHeader(headers: readonly string[], name: string): boolean {
 const HEADERS_BYTES_MAX = 65_536;
 
 /** Makes `[name, value, ...]` with lower-case names. @throws TypeError for a header that HTTP does not allow. */
-function headerList(headers: HeadersLike): readonly string[] {
+export function headerList(headers: HeadersLike): readonly string[] {
   const list: string[] = [];
   const entries = Symbol.iterator in headers ? headers : Object.entries(headers);
   for (const [name, value] of entries as Iterable<[string, string | number | readonly string[]]>) {

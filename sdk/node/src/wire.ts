@@ -31,13 +31,28 @@ export const WINDOW = 0x12;
 export const ABORT = 0x13;
 export const RESET = 0x14;
 export const RESPONSE = 0x20;
+export const UPGRADE = 0x30;
+export const MESSAGE = 0x31;
+export const CLOSE = 0x32;
+export const JOIN = 0x33;
+export const LEAVE = 0x34;
+export const PUBLISH = 0x35;
 export const CALL = 0x40;
 export const RETURN = 0x41;
 
-/** On REQUEST, BODY, RESPONSE, CALL and RETURN: this frame ends the body. */
+/** The slot of a job that has left its own: its number alone names it. */
+export const DETACHED_SLOT = 4096;
+
+/** On REQUEST, BODY, RESPONSE, MESSAGE, CALL and RETURN: this frame ends the body, or the message. */
 export const END = 0x01;
 /** On RESPONSE: the handler threw. On RETURN: the call failed. */
 export const FAULT = 0x02;
+/** On RESPONSE: the job leaves its slot, and its body may last. */
+export const DETACHED = 0x04;
+/** On UPGRADE: the server speaks WebSocket with the client, and messages pass. */
+export const WEBSOCKET = 0x04;
+/** On MESSAGE and PUBLISH: the message is text, not binary. */
+export const TEXT = 0x04;
 
 /** Bytes of a REQUEST payload before `method`. */
 export const REQUEST_TABLE_BYTES = 36;
@@ -168,8 +183,9 @@ export function writePairs(bytes: Bytes, at: number, pairs: readonly string[]): 
   return at;
 }
 
-/** A RESPONSE frame in a new buffer; `micros` is the handler's run time so far. */
+/** A RESPONSE or UPGRADE frame in a new buffer; `micros` is the handler's run time so far. */
 export function responseFrame(
+  type: typeof RESPONSE | typeof UPGRADE,
   flags: number,
   generation: number,
   job: number,
@@ -183,7 +199,7 @@ export function responseFrame(
   const block = pairsBytes(headers);
   const length = RESPONSE_TABLE_BYTES + block + body.length;
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + length) as Bytes;
-  writeHeader(bytes, 0, length, RESPONSE, flags, generation, job, slot);
+  writeHeader(bytes, 0, length, type, flags, generation, job, slot);
   writeU32(bytes, HEADER_BYTES, status | (kind << 16));
   writeU32(bytes, HEADER_BYTES + 4, micros);
   writeU32(bytes, HEADER_BYTES + 8, block);

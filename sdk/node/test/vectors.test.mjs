@@ -25,9 +25,9 @@ function encode({ type, flags, generation, job, slot, payload }) {
     const parts = { ...text, remainingMs: remaining_ms, params: flat(params), headers: flat(headers), body: hex(body_hex) };
     return write(wire.requestPayload(parts));
   }
-  if (type === wire.RESPONSE) {
+  if (type === wire.RESPONSE || type === wire.UPGRADE) {
     const { status, content, run_us, headers, body_hex } = payload;
-    return wire.responseFrame(flags, generation, job, slot, status, content, run_us, flat(headers), hex(body_hex));
+    return wire.responseFrame(type, flags, generation, job, slot, status, content, run_us, flat(headers), hex(body_hex));
   }
   if (type === wire.WINDOW) {
     const bytes = Buffer.alloc(4);

@@ -23,6 +23,7 @@ WINDOW = 0x12
 ABORT = 0x13
 RESET = 0x14
 RESPONSE = 0x20
+UPGRADE = 0x30
 CALL = 0x40
 RETURN = 0x41
 
@@ -31,7 +32,7 @@ END = 0x01
 #: On RESPONSE: the handler failed. On RETURN: the call failed.
 FAULT = 0x02
 #: On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
-FILE = 0x04
+FILE = 0x08
 
 KIND_NONE = 0
 KIND_JSON = 1
@@ -100,11 +101,12 @@ def response(
     micros: int,
     headers: bytes,
     body: bytes,
+    frame_type: int = RESPONSE,
 ) -> bytes:
-    """Encodes a RESPONSE frame; `micros` is the run time of the handler, `headers` a pair block."""
+    """Encodes a RESPONSE or UPGRADE frame; `micros` is the run time of the handler, `headers` a pair block."""
     block = len(headers)
     head = RESPONSE_HEAD.pack(
-        12 + block + len(body), RESPONSE, flags, generation, job, slot, status, kind, 0, micros, block
+        12 + block + len(body), frame_type, flags, generation, job, slot, status, kind, 0, micros, block
     )
     return b"".join((head, headers, body)) if block else head + body
 

@@ -21,10 +21,10 @@ def encoded(frame):
     """The frame as our code writes it from its decoded form."""
     payload = frame["payload"]
     place = (frame["generation"], frame["job"], frame["slot"])
-    if frame["type"] == wire.RESPONSE:
+    if frame["type"] in (wire.RESPONSE, wire.UPGRADE):
         headers = wire.header_block(map(tuple, payload["headers"]))
         parts = (payload["status"], payload["content"], payload["run_us"], headers, bytes.fromhex(payload["body_hex"]))
-        return wire.response(frame["flags"], *place, *parts)
+        return wire.response(frame["flags"], *place, *parts, frame_type=frame["type"])
     return wire.frame(frame["type"], frame["flags"], *place, payload_bytes(frame["type"], payload))
 
 

@@ -1,7 +1,9 @@
 //! Finds frames in standard output, where the program may print other text between them (PROTOCOL.md, section 1).
 
 use bytes::{Buf, Bytes, BytesMut};
-use forebay_wire::{FRAME_PAYLOAD_MAX, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag, split_frame};
+use forebay_wire::{
+    DETACHED_SLOT, FRAME_PAYLOAD_MAX, FrameType, HEADER_BYTES, Header, Split, flag, split_frame,
+};
 
 /// Maximum length of a line before it is passed on in parts.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
@@ -89,7 +91,13 @@ impl Resync {
             FrameType::Reset => job > 0 && length == 0,
             FrameType::Body => job > 0,
             FrameType::Call => length as usize >= forebay_wire::CALL_NUMBER_BYTES && (job > 0 || about_link),
-            FrameType::Response => job > 0 && length as usize >= forebay_wire::RESPONSE_TABLE_BYTES,
+            FrameType::Response | FrameType::Upgrade => {
+                job > 0 && length as usize >= forebay_wire::RESPONSE_TABLE_BYTES
+            }
+            FrameType::Message => job > 0,
+            FrameType::Close => job > 0 && length >= 2,
+            FrameType::Join | FrameType::Leave => job > 0 && length > 0,
+            FrameType::Publish => length > 4 && (job > 0 || about_link),
             FrameType::Pad
             | FrameType::Init
             | FrameType::Drain
@@ -101,8 +109,8 @@ impl Resync {
         };
         fits && length <= FRAME_PAYLOAD_MAX
             && u16::from_le_bytes([bytes[6], bytes[7]]) == self.generation
-            && bytes[5] & !(flag::END | flag::FAULT) == 0
-            && slot < SLOTS_MAX
+            && bytes[5] & !(flag::END | flag::FAULT | flag::DETACHED) == 0
+            && slot <= DETACHED_SLOT
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use forebay_wire::{AbortReason, FRAME_PAYLOAD_MAX, FrameType, Header, flag};
+use forebay_wire::{AbortReason, DETACHED_SLOT, FRAME_PAYLOAD_MAX, FrameType, Header, flag};
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use tokio::sync::Notify;
@@ -327,6 +327,10 @@ impl LinkPort for Arc<Link> {
                 return;
             }
         }
+    }
+
+    fn websocket(&self, kind: FrameType, flags: u8, number: u32, payload: &[u8]) {
+        self.append(&self.header(kind, flags, DETACHED_SLOT, number), payload);
     }
 
     fn window(&self, slot: u32, number: u32, bytes: u32) {

@@ -398,7 +398,7 @@ impl<L: LinkPort> State<L> {
         let Lifecycle {
             min, max, stopping, ..
         } = self.lifecycle;
-        let idle_done = stopping && self.jobs.is_empty();
+        let idle_done = stopping && !self.has_jobs();
         let mut alive = self.alive();
         for (_, worker) in self
             .workers
@@ -422,7 +422,8 @@ impl<L: LinkPort> State<L> {
         for (key, _) in fresh {
             let worker = &self.workers[key];
             let idle_for = now.saturating_duration_since(worker.last_answer);
-            let idle = worker.in_flight() == 0 && idle_for >= self.options.idle_retire;
+            let is_idle = worker.in_flight() == 0 && worker.detached().len() == 0;
+            let idle = is_idle && idle_for >= self.options.idle_retire;
             let cause = if idle_done || alive > max {
                 EndCause::Stopped
             } else if idle && staying > min {

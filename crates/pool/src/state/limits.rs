@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_wire::AbortReason;
+use forebay_wire::{AbortReason, DETACHED_SLOT};
 use slab::Slab;
 
 use super::{Job, LinkPort, Outlet, Phase, Place, Queue, Sent, State, Worker};
@@ -19,6 +19,9 @@ impl<L: LinkPort> State<L> {
             let (limits, deadline, waits_since) = (job.limits, job.deadline, job.waits_since);
             let waiting = match &mut job.place {
                 Place::Queued => true,
+                Place::Sent(Sent {
+                    slot: DETACHED_SLOT, ..
+                }) => continue,
                 Place::Sent(sent) => {
                     let link = &self.workers[sent.worker].link;
                     if sent.started.is_none() && link.is_claimed(sent.slot, sent.number) {

@@ -5,31 +5,38 @@
 //! Two invariants hold. Each job that [`State::submit`] accepts ends in exactly one final delivery, or was cancelled by its owner. While a
 //! worker has room, no job waits.
 
+mod connections;
 mod lifecycle;
 mod limits;
 mod queue;
+mod rooms;
 #[cfg(test)]
 mod simulation;
 mod worker;
 
-use std::time::{Duration, Instant};
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use forebay_trace::Trace;
-use forebay_wire::{AbortReason, RequestView, WireError, flag};
+use forebay_wire::{AbortReason, DETACHED_SLOT, FrameType, Header, RequestView, WireError, flag};
 use slab::Slab;
 
 pub(crate) use self::lifecycle::{Command, Signal};
+pub(crate) use self::rooms::{ROOM_NAME_MAX, ROOMS_MAX};
 pub use self::worker::EndCause;
 pub(crate) use self::worker::{Phase, Worker};
 use self::{
     lifecycle::Lifecycle,
     queue::{Arrival, Full, Queue},
+    rooms::Rooms,
 };
 use crate::{
-    Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming,
+    Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming, Upgrade,
     calls::{OpenCalls, Refusal},
-    delivery::{ReplyTo, ResponseFrame},
+    delivery::ReplyTo,
     options::WINDOW_BYTES,
     stats::{Counters, Timings},
 };
@@ -51,6 +58,8 @@ pub(crate) trait LinkPort {
     fn abort(&self, slot: u32, number: u32, reason: AbortReason);
     /// Sends more of a request's body.
     fn body(&self, slot: u32, number: u32, bytes: &[u8], end: bool);
+    /// Sends a MESSAGE or CLOSE of a WebSocket.
+    fn websocket(&self, kind: FrameType, flags: u8, number: u32, payload: &[u8]);
     /// Grants more of a response's body.
     fn window(&self, slot: u32, number: u32, bytes: u32);
 }
@@ -74,6 +83,7 @@ pub(crate) struct NewJob {
     pub(crate) limits: Limits,
     /// The deadline of the client's request.
     pub(crate) deadline: Instant,
+    pub(crate) may_upgrade: bool,
     /// Passed to the handler of its calls.
     pub(crate) trace: Option<Trace>,
     pub(crate) reply_to: ReplyTo,
@@ -95,11 +105,14 @@ struct Job {
     /// Start of its current wait: its arrival, or the end of the worker that ran it.
     waits_since: Instant,
     deadline: Instant,
+    may_upgrade: bool,
     trace: Option<Trace>,
     /// `None` once its owner has left or was told of a failure.
     reply_to: Option<ReplyTo>,
     /// Whether the first part of an answer was delivered.
     answered: bool,
+    /// Whether the answer was an upgrade to WebSocket.
+    is_websocket: bool,
     /// Number of body bytes that the worker may still send in BODY frames.
     window: u64,
     /// The queue for its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
@@ -146,6 +159,9 @@ pub(crate) struct State<L> {
     workers: Slab<Worker<L>>,
     lifecycle: Lifecycle,
     arrivals: Arrival,
+    /// Number of jobs that have left their slots.
+    detached: usize,
+    rooms: Rooms,
     /// Number of workers that may be busy before jobs are packed onto them: the number of cores.
     cores: usize,
     pub(crate) counters: Counters,
@@ -161,6 +177,8 @@ impl<L: LinkPort> State<L> {
             jobs: Slab::new(),
             workers: Slab::new(),
             arrivals: 0,
+            detached: 0,
+            rooms: Rooms::default(),
             cores,
             counters: Counters::default(),
             timings: Timings::default(),
@@ -183,8 +201,14 @@ impl<L: LinkPort> State<L> {
         self.workers.get(key)
     }
 
+    /// Whether any jobs wait or run. Those that have left their slots do not count.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self.jobs.is_empty()
+        self.jobs.len() > self.detached
+    }
+
+    /// Number of open event streams and upgraded connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.detached
     }
 
     /// Accepts a job, or refuses it at once.
@@ -227,9 +251,11 @@ impl<L: LinkPort> State<L> {
             limits: new.limits,
             waits_since: now,
             deadline: new.deadline,
+            may_upgrade: new.may_upgrade,
             trace: new.trace,
             reply_to: Some(new.reply_to),
             answered: false,
+            is_websocket: false,
             window: u64::from(WINDOW_BYTES),
             calls: None,
             ran_before: false,
@@ -288,11 +314,12 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Picks the worker for the next job. Idle workers come first, the most recently used of them, so that the others may retire. But once
+    /// Picks the worker for the next job. Idle workers come first, of those the ones with the fewest connections, and then the most
+    /// recently used one, so that the others may retire. But once
     /// as many are busy as there are cores, a fast one with credit left takes the job into its inbox: waking another process would only
     /// make batches smaller. Workers with a slow job come last. Unless the job may wait, only a worker that can run it at once is picked.
     fn pick(&self, may_wait: bool) -> Option<usize> {
-        let mut idle: Option<(usize, Instant)> = None;
+        let mut idle: Option<(usize, (usize, Instant))> = None;
         let mut busy: Option<(usize, (bool, usize))> = None;
         let mut busy_count = 0;
         for (key, worker) in &self.workers {
@@ -301,8 +328,12 @@ impl<L: LinkPort> State<L> {
             }
             let in_flight = worker.in_flight();
             if in_flight == 0 {
-                if idle.is_none_or(|(_, last)| worker.last_answer > last) {
-                    idle = Some((key, worker.last_answer));
+                let connections = worker.detached().len();
+                let is_better = |(least, last)| {
+                    connections < least || (connections == least && worker.last_answer > last)
+                };
+                if idle.is_none_or(|(_, best)| is_better(best)) {
+                    idle = Some((key, (connections, worker.last_answer)));
                 }
                 continue;
             }
@@ -359,26 +390,50 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Handles a RESPONSE. An error means that the worker has broken the protocol.
+    /// Handles a RESPONSE or an UPGRADE. An error means that the worker has broken the protocol.
     pub(crate) fn answer(
         &mut self,
         from: usize,
-        (slot, number): (u32, u32),
-        frame: ResponseFrame,
+        header: &Header,
+        payload: Bytes,
+        file: Option<OwnedFd>,
         now: Instant,
         out: &mut impl Outlet<L>,
     ) -> Result<(), WireError> {
-        let Some(key) = self.job_of(from, slot, number) else {
+        let Some(key) = self.job_of(from, header.slot, header.job) else {
             return Ok(());
         };
         let commit = self.workers[from].link.last_commit();
-        let (mut answer, run_us) = Answer::decode(frame, commit)?;
+        let (mut answer, run_us) = Answer::decode(header, payload, file, commit)?;
+        let connections_max = self.options.connections_max;
+        let is_full = answer.is_detached() && self.workers[from].detached().len() >= connections_max;
         let job = &mut self.jobs[key];
         if job.answered {
             self.counters.stray_frames += 1;
             return Ok(());
         }
+        let refusal = if answer.upgrade().is_some() && !job.may_upgrade {
+            let what = "the client has not asked for an upgrade".to_owned();
+            Some(Failure::InvalidAnswer { what })
+        } else if is_full {
+            let pool = self.options.name.clone();
+            Some(Failure::TooManyConnections {
+                pool,
+                connections_max,
+            })
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            self.fail(key, refusal, out);
+            // For the worker it is as if its client had left.
+            self.detach(key, Duration::from_micros(u64::from(run_us)));
+            self.abandon(key, AbortReason::ClientGone, now, out);
+            self.dispatch(now, out);
+            return Ok(());
+        }
         job.answered = true;
+        job.is_websocket = answer.upgrade() == Some(Upgrade::WebSocket);
         let run = Duration::from_micros(u64::from(run_us));
         self.timings.ran(run);
         if let Place::Sent(sent) = job.place {
@@ -389,6 +444,7 @@ impl<L: LinkPort> State<L> {
             });
         }
         let ended = answer.ended();
+        let is_detached = answer.is_detached();
         let faulted = answer.faulted();
         if let Some(to) = job.reply_to {
             if faulted {
@@ -403,6 +459,9 @@ impl<L: LinkPort> State<L> {
         if ended {
             worker.observe(run);
             self.finish(key, out);
+            self.dispatch(now, out);
+        } else if is_detached {
+            self.detach(key, run);
             self.dispatch(now, out);
         }
         Ok(())
@@ -580,6 +639,17 @@ impl<L: LinkPort> State<L> {
                 self.queue.remove(arrival);
                 self.jobs.remove(key);
             }
+            Place::Sent(Sent {
+                worker,
+                slot: DETACHED_SLOT,
+                number,
+                ..
+            }) => {
+                let link = &self.workers[*worker].link;
+                link.abort(DETACHED_SLOT, *number, reason);
+                out.written(link);
+                self.finish(key, out);
+            }
             Place::Sent(sent) => {
                 let worker = &mut self.workers[sent.worker];
                 if worker.link.revoke(sent.slot, sent.number) {
@@ -615,7 +685,12 @@ impl<L: LinkPort> State<L> {
             unreachable!("only a sent job ends with a frame")
         };
         let worker = &mut self.workers[sent.worker];
-        worker.release(sent.slot);
+        worker.remove(sent.slot, sent.number);
+        if sent.slot == DETACHED_SLOT {
+            self.detached -= 1;
+            self.rooms.leave_all(key);
+            return;
+        }
         worker.answered += 1;
         worker.stalled = false;
         if worker.phase > Phase::Ready || self.lifecycle.wants_look(worker) {
@@ -625,6 +700,11 @@ impl<L: LinkPort> State<L> {
 
     /// Removes a worker whose link has ended, after all its frames were handled.
     pub(crate) fn worker_gone(&mut self, gone: usize, now: Instant, out: &mut impl Outlet<L>) {
+        for key in self.workers[gone].detached().collect::<Vec<_>>() {
+            let (pool, worker) = (self.options.name.clone(), self.workers[gone].id);
+            self.fail(key, Failure::WorkerDied { pool, worker }, out);
+            self.finish(key, out);
+        }
         let jobs: Vec<_> = self.workers[gone].jobs_in_order().collect();
         let mut ran = self.workers[gone].answered > 0;
         for (slot, number, key) in jobs {

@@ -25,13 +25,10 @@ use self::{
     dice::Dice,
     nature::{Environment, options},
     wire::Wire,
-    world::{Outputs, World, response},
+    world::{Outputs, World, header, response},
 };
 use super::{Command, NewJob, Phase, Signal, State};
-use crate::{
-    Limits, Options, Retry,
-    delivery::{ReplyTo, ResponseFrame},
-};
+use crate::{Limits, Options, Retry, delivery::ReplyTo};
 
 /// Number of worlds of each kind.
 const WORLDS: u64 = 12;
@@ -221,6 +218,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
             end: true,
             limits,
             deadline: start + ms(60_000),
+            may_upgrade: false,
             trace: None,
             reply_to: ReplyTo {
                 mailbox: 0,
@@ -236,7 +234,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
     let (_spins, streams) = (submit(0), submit(1));
     let head = response(0, 1);
     state
-        .answer(key, streams, ResponseFrame::new(0, head), start + ms(1), &mut out)
+        .answer(key, &header(streams, 0), head, None, start + ms(1), &mut out)
         .unwrap();
     let mut ended = None;
     for now in (5..1_000).step_by(5) {

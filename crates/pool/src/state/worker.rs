@@ -1,10 +1,13 @@
 //! The pool's record of one worker process: its jobs by slot, its speed, and its phase.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use smallvec::SmallVec;
 
-use forebay_wire::SLOTS_MAX;
+use forebay_wire::{DETACHED_SLOT, SLOTS_MAX};
 
 use crate::calls::OpenCalls;
 
@@ -108,6 +111,8 @@ pub(crate) struct Worker<L> {
     /// Slots and numbers in the order in which their jobs were sent.
     order: std::collections::VecDeque<(u32, u32)>,
     in_flight: usize,
+    /// Jobs that have left their slots, by number.
+    detached: HashMap<u32, usize>,
     last_job: u32,
     service_ns: Option<f64>,
 }
@@ -140,13 +145,27 @@ impl<L> Worker<L> {
             free: SmallVec::new(),
             order: std::collections::VecDeque::new(),
             in_flight: 0,
+            detached: HashMap::new(),
             last_job: 0,
             service_ns: None,
         }
     }
 
+    /// Number of jobs in slots.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Jobs that have left their slots.
+    pub(crate) fn detached(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.detached.values().copied()
+    }
+
+    /// Frees the slot of a job, which is known by its number from now on.
+    pub(crate) fn detach(&mut self, slot: u32) {
+        let Slot { number, job } = self.jobs[slot as usize];
+        self.release(slot);
+        self.detached.insert(number, job);
     }
 
     /// Number of jobs that may lie in its inbox beyond those it runs.
@@ -181,11 +200,13 @@ impl<L> Worker<L> {
 
     /// Allocates a slot for a job, and its number on the link.
     pub(crate) fn place(&mut self, job: usize) -> (u32, u32) {
-        self.last_job = if self.last_job == u32::MAX {
-            1
-        } else {
-            self.last_job + 1
-        };
+        loop {
+            self.last_job = self.last_job.checked_add(1).unwrap_or(1);
+            // After 4 billion jobs, numbers come again while a detached job may still have one.
+            if !self.detached.contains_key(&self.last_job) {
+                break;
+            }
+        }
         let slot = self.free.pop().unwrap_or_else(|| {
             assert!(
                 self.jobs.len() < SLOTS_MAX as usize,
@@ -205,6 +226,9 @@ impl<L> Worker<L> {
 
     /// The job with this slot and number on the link, unless it is over.
     pub(crate) fn job_at(&self, slot: u32, number: u32) -> Option<usize> {
+        if slot == DETACHED_SLOT {
+            return self.detached.get(&number).copied();
+        }
         let place = self.jobs.get(slot as usize)?;
         (number != 0 && place.number == number).then_some(place.job)
     }
@@ -219,6 +243,15 @@ impl<L> Worker<L> {
     pub(crate) fn only_job(&self) -> Option<(u32, u32, usize)> {
         let only = self.jobs_in_order().next()?;
         (self.in_flight == 1).then_some(only)
+    }
+
+    /// Forgets a job that is over.
+    pub(crate) fn remove(&mut self, slot: u32, number: u32) {
+        if slot == DETACHED_SLOT {
+            self.detached.remove(&number);
+        } else {
+            self.release(slot);
+        }
     }
 
     /// Frees the slot of a job that is over or was taken back.

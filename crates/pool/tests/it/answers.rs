@@ -102,7 +102,7 @@ fn a_long_body_streams_through_a_worker_that_blocks_on_its_writes() {
                         break;
                     }
                 }
-                Delivery::Failed(failure) => panic!("{failure}"),
+                other => panic!("{other:?}"),
             }
         }
         assert_eq!((sent, received), (LENGTH, LENGTH));

@@ -32,6 +32,7 @@ pub(crate) fn options() -> Options {
         workers_min: 1,
         workers_max: 1,
         concurrency: 1,
+        connections_max: 100,
         queue_max: 100,
         queue_bytes_max: 64 << 20,
         start_timeout: Duration::from_secs(10),
@@ -208,6 +209,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
     Job {
         payload,
         whole: true,
+        may_upgrade: false,
         trace: None,
         since: Instant::now(),
         deadline: Instant::now() + Duration::from_mins(1),

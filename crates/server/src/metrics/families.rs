@@ -147,6 +147,7 @@ families! {
     POOL_QUEUE = Gauge "forebay_pool_queue_jobs" ["pool"] "Jobs that wait for a worker.";
     POOL_QUEUE_MAX = Gauge "forebay_pool_queue_jobs_max" ["pool"] "Most jobs that may wait: queue_max.";
     POOL_QUEUE_BYTES = Gauge "forebay_pool_queue_bytes" ["pool"] "Bytes of the jobs that wait.";
+    POOL_CONNECTIONS = Gauge "forebay_pool_connections" ["pool"] "Open event streams and upgraded connections of the pool in force.";
     POOL_WORKERS = Gauge "forebay_pool_workers" ["pool", "phase"] "Workers of the pool in force.";
     POOL_WORKERS_RSS = Gauge "forebay_pool_workers_resident_memory_bytes" ["pool"] "Resident memory of the workers together.";
     POOL_WORKERS_STARTED = Counter "forebay_pool_workers_started_total" ["pool"] "Worker processes started.";

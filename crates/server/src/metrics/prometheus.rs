@@ -363,7 +363,7 @@ fn proxies(text: &mut Text, proxies: &BTreeMap<String, Arc<Group>>) {
 
 fn pools(text: &mut Text, pools: &PoolStates) {
     type Value = fn(&Status) -> f64;
-    let simple: [(&Family, Value); 9] = [
+    let simple: [(&Family, Value); 10] = [
         (&families::POOL_READY, |pool| {
             f64::from(u8::from(pool.readiness == Readiness::Ready))
         }),
@@ -374,6 +374,7 @@ fn pools(text: &mut Text, pools: &PoolStates) {
         (&families::POOL_QUEUE, |pool| pool.queued as f64),
         (&families::POOL_QUEUE_MAX, |pool| pool.queue_max as f64),
         (&families::POOL_QUEUE_BYTES, |pool| pool.queued_bytes as f64),
+        (&families::POOL_CONNECTIONS, |pool| pool.connections as f64),
         (&families::POOL_STRAY_FRAMES, |pool| {
             pool.counters.stray_frames as f64
         }),

@@ -86,7 +86,11 @@ impl Target {
 
     /// Whether its connections may go over to another protocol (status 101).
     pub(crate) fn takes_upgrades(&self) -> bool {
-        matches!(self, Self::Proxy(_))
+        match self {
+            Self::Proxy(_) => true,
+            Self::Pool(pool) => pool.takes_upgrades(),
+            _ => false,
+        }
     }
 
     /// The pool that handles the route's requests, if its target is one.

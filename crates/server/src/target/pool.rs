@@ -1,5 +1,6 @@
 //! Answers requests with a pool's workers: turns an HTTP request into a job, and the worker's response into an HTTP response.
 
+mod websocket;
 mod workers;
 
 use std::{
@@ -15,11 +16,12 @@ use std::{
 use bytes::Bytes;
 use forebay_pool::{
     Answer, Delivery, Failure, FilePart, INLINE_BODY_BYTES, Job, Limits, Pending, Pool, RequestParts, Retry,
-    Timing,
+    Timing, Upgrade,
 };
 
 use forebay_trace::{Kind, Span, Trace};
 
+use self::websocket::WebSocketStream;
 pub(crate) use self::workers::PoolWorkers;
 use super::{
     End, Request,
@@ -30,6 +32,7 @@ use super::{
     spool::{Bounds, BufferUsage, Part, Share, Spool},
 };
 use crate::{
+    config,
     failure::Refusal,
     front::{Client, Framing, Head},
     reply::{Body, Reply},
@@ -52,6 +55,7 @@ pub(crate) struct PoolTarget {
     first_bytes_max: usize,
     kept: Arc<BufferUsage>,
     bounds: Bounds,
+    websocket: config::WebSocket,
 }
 
 impl PoolTarget {
@@ -62,10 +66,12 @@ impl PoolTarget {
         store: Option<Arc<OpenStore>>,
         kept: Arc<BufferUsage>,
         bounds: Bounds,
+        websocket: config::WebSocket,
     ) -> Self {
         Self {
             kept,
             bounds,
+            websocket,
             limits,
             store,
             first_bytes_max: first_bytes_max(&pool, message_bytes_max),
@@ -77,11 +83,21 @@ impl PoolTarget {
         &self.pool
     }
 
+    /// Whether its workers can take over connections.
+    pub(crate) fn takes_upgrades(&self) -> bool {
+        !self.pool.protocol().takes_whole_bodies()
+    }
+
     pub(crate) async fn answer<'a>(
         &'a self,
         request: &Request<'_>,
         client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
+        if request.head.wants_websocket
+            && let Some(reply) = websocket::refused(request.head)?
+        {
+            return Ok(reply);
+        }
         client.before_waiting().await?;
         let (mut first, since, share) = if client.body_ended() {
             (Vec::new(), request.arrived, None)
@@ -113,6 +129,7 @@ impl PoolTarget {
         limits.retry = retry_of(limits.retry, request.head.method());
         let trace = forebay_trace::current();
         let job = Job {
+            may_upgrade: self.takes_upgrades() && request.head.upgrade().is_some(),
             trace: trace.clone(),
             payload: encode(request, &first),
             whole,
@@ -132,6 +149,8 @@ impl PoolTarget {
             _share: share,
             spool: None,
             sent: whole,
+            is_tunnel: false,
+            is_detached: false,
             length: Length::default(),
             first: None,
             failed: None,
@@ -139,16 +158,19 @@ impl PoolTarget {
         let mut answer = match stream.next_delivery(client).await? {
             Delivery::Answer(answer) => answer,
             Delivery::Failed(failure) => return Err(failure.into()),
-            Delivery::Chunk { .. } | Delivery::Window(_) => {
-                unreachable!("an answer or a failure comes first, and windows are taken by the stream")
-            }
+            _ => unreachable!("an answer or a failure comes first, and windows are taken by the stream"),
         };
         if let Some((trace, submitted)) = trace {
             self.record(&trace, since, submitted, answer.timing());
         }
         wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, client).await?;
-        let file = answer.take_file();
-        reply(&answer, file, stream)
+        match answer.upgrade() {
+            None => {
+                let file = answer.take_file();
+                reply(&answer, file, stream)
+            }
+            Some(upgrade) => upgraded(&answer, upgrade, stream, request, client),
+        }
     }
 
     /// Reserves memory to read a body before its job is submitted, and says how much of it to read. `None`: read only what fits the
@@ -216,6 +238,7 @@ fn retry_of(retry: Retry, method: &str) -> Retry {
 pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     let head = request.head;
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
+    let upgrades = head.upgrade().is_some();
     let named_hops = named_hops(head);
     let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
     let id = request.id.as_bytes();
@@ -233,7 +256,10 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
             .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
         headers: head
             .fields()
-            .filter(|(name, _)| !is_hop(name) && !is_named_hop(name))
+            .filter(|(name, _)| match *name {
+                b"connection" | b"upgrade" => upgrades,
+                name => !is_hop(name) && !is_named_hop(name),
+            })
             // An id that cannot be used is replaced.
             .filter(|(name, value)| *name != b"x-request-id" || *value == id)
             // An authority in the target replaces Host (RFC 9112, 3.2.2), for the handler as for the router.
@@ -264,6 +290,7 @@ fn reply<'a>(answer: &Answer, file: Option<FilePart>, mut stream: PoolStream<'a>
         reply.body = file_body(part, announced)?;
         return Ok(reply);
     }
+    stream.is_detached = answer.is_detached();
     let body = answer.body();
     if answer.ended() {
         // The response to a HEAD request may announce the length of the body that a GET would get.
@@ -298,6 +325,41 @@ fn file_body<'a>(part: FilePart, announced: Option<u64>) -> Result<Body<'a>, End
     Ok(Body::File { file, offset, length })
 }
 
+/// The response to a request whose handler takes the connection over.
+fn upgraded<'a>(
+    answer: &Answer,
+    upgrade: Upgrade,
+    mut stream: PoolStream<'a>,
+    request: &Request<'_>,
+    client: &mut dyn Client,
+) -> Result<Reply<'a>, End> {
+    let mut reply = Reply::new(answer.status());
+    let is_websocket = upgrade == Upgrade::WebSocket;
+    let mut protocol = None;
+    let mut pairs = Vec::new();
+    for pair in answer.headers() {
+        let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
+        match name {
+            b"upgrade" => protocol = Some(value),
+            b"sec-websocket-accept" | b"sec-websocket-extensions" if is_websocket => {}
+            _ => pairs.push(Ok((Cow::Borrowed(name), Cow::Borrowed(value)))),
+        }
+    }
+    let (mut lines, _) = answer_headers(None, pairs.into_iter())?;
+    if is_websocket {
+        reply.body = Body::Stream(Box::new(WebSocketStream::new(stream, request, &mut lines)?));
+    } else {
+        let protocol = protocol.ok_or(invalid("it upgrades the connection, and does not say to what"))?;
+        lines.push(b"upgrade", protocol).map_err(invalid)?;
+        stream.sent = false;
+        stream.is_tunnel = true;
+        reply.body = Body::Stream(Box::new(stream.starting_with(answer.body())));
+    }
+    reply.headers = Cow::Owned(lines);
+    client.begin_tunnel();
+    Ok(reply)
+}
+
 /// The traffic still to come for one request: the rest of its body, and the response's.
 #[derive(Debug)]
 pub(crate) struct PoolStream<'a> {
@@ -316,6 +378,10 @@ pub(crate) struct PoolStream<'a> {
     owed: usize,
     /// Whether the worker has the whole request body.
     sent: bool,
+    /// Whether the connection has gone over to another protocol, which the worker speaks.
+    is_tunnel: bool,
+    /// Whether it may last, and so ends when the server drains.
+    is_detached: bool,
     length: Length,
     first: Option<Bytes>,
     /// Why the rest of the response will not come.
@@ -338,6 +404,10 @@ impl BodyStream for PoolStream<'_> {
         self.first.is_some()
     }
 
+    fn ends_connection(&self) -> bool {
+        self.is_tunnel
+    }
+
     fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
         Box::pin(self.next_piece(client))
     }
@@ -356,7 +426,7 @@ impl BodyStream for PoolStream<'_> {
                 }
                 Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
                 Poll::Ready(Delivery::Failed(failure)) => self.failed = Some(failure),
-                Poll::Ready(Delivery::Answer(_)) => unreachable!("one answer comes, and first"),
+                Poll::Ready(_) => unreachable!("one answer comes, and first"),
                 Poll::Pending => return,
             }
         }
@@ -390,7 +460,7 @@ impl PoolStream<'_> {
                     }
                 }
                 Delivery::Failed(failure) => return Err(failure.into()),
-                Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
+                _ => unreachable!("one answer comes, and first"),
             },
         };
         self.length.pass(piece.bytes.len(), piece.end)?;
@@ -442,6 +512,15 @@ impl PoolStream<'_> {
                 match self.pending.poll_next(cx) {
                     Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
                     Poll::Ready(delivery) => return Poll::Ready(Ok(delivery)),
+                    // Its client comes again by itself, and finds another server.
+                    Poll::Pending if self.is_detached && client.is_draining() => {
+                        let (bytes, commit) = (Bytes::new(), 0);
+                        return Poll::Ready(Ok(Delivery::Chunk {
+                            bytes,
+                            end: true,
+                            commit,
+                        }));
+                    }
                     Poll::Pending => match self.poll_body(cx, client) {
                         Poll::Ready(moved) => moved?,
                         Poll::Pending => return Poll::Pending,

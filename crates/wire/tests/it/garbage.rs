@@ -72,11 +72,11 @@ fn limits_are_refused_with_the_value_and_the_limit() {
         "frame of 1048577 bytes is too long (frame_payload_max 1048576)"
     );
     let mut bytes = [0u8; 16];
-    bytes[12..].copy_from_slice(&4096u32.to_le_bytes());
+    bytes[12..].copy_from_slice(&4097u32.to_le_bytes());
     assert_eq!(
         split_frame(&bytes),
         Err(WireError::SlotTooHigh {
-            slot: 4096,
+            slot: 4097,
             max: 4096
         })
     );

@@ -76,8 +76,11 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
             .put(&mut out);
             out
         }
-        FrameType::Response => {
-            let view = ResponseView::decode(payload).unwrap();
+        FrameType::Response | FrameType::Upgrade => {
+            let view = match kind {
+                FrameType::Upgrade => ResponseView::decode_upgrade(payload).unwrap(),
+                _ => ResponseView::decode(payload).unwrap(),
+            };
             assert_eq!(view.head.content as u32, number(say, "content"));
             let content = match number(say, "content") {
                 0 => ContentKind::Unset,

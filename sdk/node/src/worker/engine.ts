@@ -10,12 +10,16 @@ import type { Log, WorkerContext } from '../context.js';
 import { transferOf } from '../transfer.js';
 import type { Handler, Hook } from '../handler.js';
 import { isPlain, isPromise } from '../outcome.js';
-import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
+import { HttpError, Reply, errorReply, isEventStream, toJson, toReply } from '../reply.js';
 import { messageSource, type Message, type Source } from '../source.js';
 import { hasOpenTransaction, rollBackOpenTransactions } from '../store/open-transactions.js';
+import { WebSocketUpgrade, setPublish, type WebSocketMessage } from '../websocket.js';
 import {
   ABORT,
   BODY,
+  CLOSE,
+  DETACHED,
+  DETACHED_SLOT,
   DRAIN,
   END,
   FAULT,
@@ -25,12 +29,17 @@ import {
   KIND_JSON,
   KIND_TEXT,
   LOG,
+  MESSAGE,
   PROFILE,
   PROFILED,
+  PUBLISH,
   REQUEST,
   RESET,
+  RESPONSE,
   RESPONSE_TABLE_BYTES,
   RETURN,
+  UPGRADE,
+  WEBSOCKET,
   WINDOW,
   frame,
   pairsBytes,
@@ -46,6 +55,7 @@ import type { HandlerSource } from './messages.js';
 import type { Page } from './page.js';
 import { report } from './report.js';
 import { LOST_DETAIL, SharedCommits, lostResponse, type CompleteResponse } from './shared-commits.js';
+import { Socket, publishPayload, readClose, textFlag, type SocketOwner } from './socket.js';
 import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while this many bytes wait to be sent. */
@@ -57,6 +67,10 @@ const LOG_LINE_MAX = 65_536;
 const ANSWER_LENGTH_MAX = 65_536;
 
 const NO_HEADERS: readonly string[] = [];
+const NO_BYTES = new Uint8Array(0);
+
+/** The close code of a WebSocket whose worker ends. */
+const SERVICE_RESTART = 1012;
 
 /** Members of the INIT frame that workers use. */
 export interface Init {
@@ -86,7 +100,7 @@ interface QueuedRequest {
   readonly received: number;
 }
 
-export class Engine implements LinkEvents, JobOwner, FrameSink {
+export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   /** Set once the link is open, before the first frame arrives. */
   link!: Link;
   /** Calls of handlers to the server; `null` if they cannot make any. */
@@ -104,6 +118,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #running = 0;
   /** Claimed jobs that did not finish synchronously, by slot. */
   readonly #jobs = new Map<number, Job>();
+  /** Jobs that have left their slots, by number. */
+  readonly #detached = new Map<number, Job>();
   /** The job that is believed to have a transaction open across an `await`. */
   #writer: Job | null = null;
   /** Shared commits of handlers, and the responses that wait for them. */
@@ -139,6 +155,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#context = context;
     this.#handle = handle;
     this.#stopHooks = stopHooks;
+    setPublish((room, message) => this.#publish(room, message));
     this.#stopIfDone();
   }
 
@@ -155,7 +172,17 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     if (!this.#draining || this.#stopping || this.#running > 0 || this.#inbox.length > 0) return;
     this.#commits.settle();
     this.#stopping = true;
+    this.#endDetached();
     void this.#stop();
+  }
+
+  /** Ends event streams and WebSockets: their clients connect again, to another worker. */
+  #endDetached(): void {
+    for (const job of this.#detached.values()) {
+      job.isEnding = true;
+      if (job.socket !== null) job.socket.close(SERVICE_RESTART, 'the worker ends');
+      else job.wake?.();
+    }
   }
 
   async #stop(): Promise<void> {
@@ -233,9 +260,13 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     } else if (type === RETURN) {
       this.calls?.handleReturn(flags, bytes, at, end);
     } else {
-      const job = this.#jobs.get(slot);
-      if (job === undefined || job.number !== number) return;
-      if (type === BODY) job.receive(bytes.subarray(at, end), (flags & END) !== 0);
+      let job = this.#jobs.get(slot);
+      // The server may not know yet that a job has left its slot.
+      if (job?.number !== number) job = this.#detached.get(number);
+      if (job === undefined) return;
+      if (type === MESSAGE) job.socket?.receive(bytes.subarray(at, end) as Bytes, flags);
+      else if (type === CLOSE) this.#closed(job, bytes.subarray(at, end) as Bytes);
+      else if (type === BODY) job.receive(bytes.subarray(at, end), (flags & END) !== 0);
       else if (type === WINDOW) job.grow(readU32(bytes, at));
       else if (type === ABORT) job.abort(bytes[at]!);
       else if (type === RESET) job.failBody(new Error('the client ended its request early'));
@@ -346,6 +377,10 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   #answer(job: Job, value: unknown): void {
+    if (value instanceof WebSocketUpgrade) {
+      this.#upgrade(job, value);
+      return;
+    }
     if (typeof value === 'string') {
       this.#respond(job, 200, KIND_TEXT, NO_HEADERS, value, 0);
       return;
@@ -433,7 +468,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     const { number, slot } = job;
     const transfer = typeof body === 'string' ? undefined : transferOf(body);
     if (transfer !== undefined) {
-      this.link.postTransfer!(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, body as Uint8Array), transfer);
+      this.link.postTransfer!(responseFrame(RESPONSE, flags | END, this.#generation, number, slot, status, kind, micros, headers, body as Uint8Array), transfer);
       return true;
     }
     if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
@@ -445,14 +480,19 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     if (bytes.length > FRAME_PAYLOAD_MAX - RESPONSE_TABLE_BYTES - pairsBytes(headers)) return false;
-    this.link.write(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));
+    this.link.write(responseFrame(RESPONSE, flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));
     return true;
   }
 
   /** Ends a job whose last frame has been written, or waits for a commit. */
   #endJob(job: Job): void {
-    this.#running--;
     job.end();
+    if (job.isDetached) {
+      this.#detached.delete(job.number);
+      if (hasOpenTransaction()) this.#rollBack(job);
+      return;
+    }
+    this.#running--;
     this.#commits.learn(job);
     if (this.#writer === job && !hasOpenTransaction()) this.#writer = null;
     // A job outside of the table was answered synchronously, and the loop in `frames` continues by itself.
@@ -499,7 +539,10 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     if (job.isLost) throw new HttpError(500, LOST_DETAIL);
     const micros = microseconds(performance.now() - job.started);
     const { status, kind, headers } = reply;
-    this.link.write(responseFrame(0, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
+    const detaches = isEventStream(headers) && this.link.answer === undefined;
+    const flags = detaches ? DETACHED : 0;
+    this.link.write(responseFrame(RESPONSE, flags, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
+    if (detaches) this.#detach(job);
   }
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {
@@ -510,8 +553,76 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   reset(job: Job): void {
-    this.link.write(frame(RESET, 0, this.#generation, job.number, job.slot));
+    // The server has forgotten a detached job that it has aborted.
+    if (!job.isDetached || !job.aborted) this.link.write(frame(RESET, 0, this.#generation, job.number, job.slot));
     this.#endJob(job);
+  }
+
+  // The interface for WebSockets.
+
+  /** Accepts a WebSocket. */
+  #upgrade(job: Job, upgrade: WebSocketUpgrade): void {
+    const { request } = job;
+    if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
+      this.#fail(job, new HttpError(426, 'there is a WebSocket here', { headers: { upgrade: 'websocket' } }));
+      return;
+    }
+    this.#commits.settle();
+    if (job.isLost) {
+      this.#fail(job, new HttpError(500, LOST_DETAIL));
+      return;
+    }
+    const micros = microseconds(performance.now() - job.started);
+    const { headers, handlers, data } = upgrade;
+    this.link.write(responseFrame(UPGRADE, WEBSOCKET, this.#generation, job.number, job.slot, 101, 0, micros, headers, NO_BYTES));
+    job.socket = new Socket(this, job, handlers, data);
+    this.#detach(job);
+    job.socket.open();
+  }
+
+  /** Frees the slot of a job whose response may last: it no longer counts as running. */
+  #detach(job: Job): void {
+    this.#jobs.delete(job.slot);
+    job.slot = DETACHED_SLOT;
+    this.#detached.set(job.number, job);
+    this.#running--;
+    this.#commits.learn(job);
+    if (this.#writer === job && !hasOpenTransaction()) this.#writer = null;
+    this.#pump();
+    this.#stopIfDone();
+  }
+
+  #closed(job: Job, payload: Bytes): void {
+    const { code, reason } = readClose(payload);
+    job.socket?.closed(code, reason);
+  }
+
+  #publish(room: string, message: WebSocketMessage | ArrayBuffer): void {
+    this.#commits.settle();
+    this.link.write(frame(PUBLISH, textFlag(message), this.#generation, 0, 0, publishPayload(room, message)));
+  }
+
+  socketFrame(job: Job, type: number, flags: number, payload: Uint8Array): void {
+    // What the client learns must not be undone.
+    this.#commits.settle();
+    this.link.write(frame(type, flags, this.#generation, job.number, DETACHED_SLOT, payload));
+  }
+
+  within<T>(job: Job, run: () => T): T {
+    let result: T | undefined;
+    try {
+      return (result = this.calls === null ? run() : (this.calls.within(job, run) as T));
+    } finally {
+      if (hasOpenTransaction() && !isPromise(result)) this.#rollBack(job);
+    }
+  }
+
+  socketClosed(job: Job): void {
+    this.#endJob(job);
+  }
+
+  reportSocket(job: Job, error: unknown): void {
+    report(`the WebSocket of ${job.request.path} failed (request ${job.request.id})`, error);
   }
 
   idle(): Promise<void> {

@@ -3,6 +3,8 @@ import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../co
 import { abortError } from '../abort-reason.js';
 import { WireRequest, type BodySource } from '../request.js';
 import { remainingMs, type Source } from '../source.js';
+import { DETACHED_SLOT } from '../wire.js';
+import type { Socket } from './socket.js';
 
 /** Size of the receive window for request bodies; it is replenished once half of it has been read. */
 const READ_WINDOW_BYTES = 262_144;
@@ -18,7 +20,8 @@ export interface JobOwner {
 
 export class Job implements Context, BodySource {
   readonly number: number;
-  readonly slot: number;
+  /** Its place in tables; {@link DETACHED_SLOT} once it has left that. */
+  slot: number;
   readonly request: WireRequest;
   /** When the handler was started, as of `performance.now()`. */
   readonly started: number;
@@ -26,8 +29,12 @@ export class Job implements Context, BodySource {
   window: number;
   /** Whether writes of the job may be lost because a commit failed. */
   isLost = false;
-  /** Called when the window grows or the job is aborted; set while a streamed response waits. */
+  /** Called when the window grows, the job is aborted or its stream is to end; set while a streamed response waits. */
   wake: (() => void) | null = null;
+  /** Whether its stream is to end now, because the worker ends. */
+  isEnding = false;
+  /** Its WebSocket, once it is one. */
+  socket: Socket | null = null;
   readonly #owner: JobOwner;
   /** As of `performance.now()`; 0 without a deadline. */
   readonly #deadline: number;
@@ -82,6 +89,11 @@ export class Job implements Context, BodySource {
       if (this.#abortReason !== 0) this.#controller.abort(abortError(this.#abortReason));
     }
     return this.#controller.signal;
+  }
+
+  /** Whether it has left its slot: it may last, and does not count as running. */
+  get isDetached(): boolean {
+    return this.slot === DETACHED_SLOT;
   }
 
   get aborted(): boolean {

@@ -59,6 +59,11 @@ export async function streamReply(
     for (const bytes of gathered) await send(job, bytes, sink);
     for (;;) {
       const step = await unlessAborted(job, next);
+      if (step === null && job.isEnding && !job.aborted) {
+        sink.body(job, EMPTY, true);
+        closeQuietly(pieces);
+        return;
+      }
       if (step === null || job.aborted) break;
       if (step.done === true) {
         sink.body(job, EMPTY, true);
@@ -101,16 +106,16 @@ function atOnce(step: Promise<IteratorResult<unknown>>): Promise<IteratorResult<
   });
 }
 
-/** The result of a step, or null if the job is aborted first. */
+/** The result of a step, or null if the job is aborted or ended first. */
 function unlessAborted(
   job: Job,
   step: Promise<IteratorResult<unknown>>,
 ): Promise<IteratorResult<unknown> | null> {
   return new Promise((resolve, reject) => {
     job.wake = () => {
-      if (job.aborted) resolve(null);
+      if (job.aborted || job.isEnding) resolve(null);
     };
-    if (job.aborted) resolve(null);
+    if (job.aborted || job.isEnding) resolve(null);
     step.then(resolve, reject);
   });
 }

@@ -129,6 +129,7 @@ class Session:
         if self._owner is not None:
             self._give_up_if_left()
         if self._handle is None:
+            _check_process()
             raise StoreError("closed", "the store is closed")
         packed: List[Union[int, float]] = []
         for argument in arguments:
@@ -194,9 +195,13 @@ class Session:
     def close(self) -> None:
         """Closes the store in this thread."""
         handle, self._handle = self._handle, None
-        # A fork has the memory but not the store.
+        # The sessions of other threads are left in a fork, too.
         if handle is not None and self._process == os.getpid():
             self._library.free(handle)
+
+    def leave(self) -> None:
+        """Forgets the store, in a fork, which has the memory but not the store."""
+        self._handle = self._owner = None
 
     def __del__(self) -> None:
         self.close()
@@ -226,8 +231,7 @@ _sessions = threading.local()
 def library() -> Library:
     """The library, loaded when the first store is opened, so that handlers without a store do not pay for it."""
     global _library
-    if _is_fork:
-        raise StoreError("no_store", "this process is a fork of one that has the store open: use the store there, or start a new process")
+    _check_process()
     with _lock:
         if _library is None:
             place = next((place for place in PLACES if place.exists()), None)
@@ -245,9 +249,17 @@ def library() -> Library:
         return _library
 
 
+def _check_process() -> None:
+    if _is_fork:
+        raise StoreError("no_store", "this process is a fork of one that has the store open: use the store there, or start a new process")
+
+
 def _forked() -> None:
     global _is_fork
     _is_fork = True
+    # Their memory stays as it is: closing them here would end what the other process has open.
+    for session in getattr(_sessions, "opened", ()):
+        session.leave()
 
 
 def _end_job() -> bool:

@@ -264,6 +264,7 @@ impl Messages {
         let job = Job {
             payload: payload(body),
             whole: true,
+            may_upgrade: false,
             trace: None,
             since: now,
             deadline: now + self.deadline,
@@ -277,7 +278,7 @@ impl Messages {
         match self.pool.submit(&self.mailbox, job).map_err(failed)?.next().await {
             Delivery::Answer(answer) => self.check(&answer, number),
             Delivery::Failed(failure) => Err(failed(failure)),
-            Delivery::Chunk { .. } | Delivery::Window(_) => Err("a piece came before a reply".to_owned()),
+            _ => Err("a piece came before a reply".to_owned()),
         }
     }
 

@@ -6,9 +6,8 @@ use forebay_wire::flag;
 use super::{
     dice::Dice,
     process::Boot,
-    world::{World, response},
+    world::{World, header, response},
 };
-use crate::delivery::ResponseFrame;
 
 /// How starts currently behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +120,7 @@ impl World {
         match dice.between(0, 3) {
             0 => assert_eq!(
                 self.state
-                    .answer(key, name, ResponseFrame::new(flag::END, response(0, 0)), now, out),
+                    .answer(key, &header(name, flag::END), response(0, 0), None, now, out),
                 Ok(())
             ),
             1 => assert_eq!(

@@ -285,6 +285,9 @@ impl Clients {
                 }
             }
             Delivery::Window(_) => self.later(now + dice.micros(10, 2000), serial, Act::SendBody),
+            Delivery::Message(_) | Delivery::Close { .. } | Delivery::Overflow => {
+                panic!("no simulated client has a WebSocket")
+            }
             Delivery::Failed(failure) => {
                 self.check_failure(owner, failure, now);
                 self.close(serial, Stage::Over);
@@ -323,7 +326,10 @@ impl Clients {
                 matches!(kind, Kind::Reset | Kind::Stream { resets: true, .. }),
                 "no other handler gives up: {kind:?}"
             ),
-            Failure::InvalidAnswer { .. } => panic!("frames have no such answers"),
+            Failure::InvalidAnswer { .. } | Failure::TooManyRooms { .. } => {
+                panic!("frames have no such answers")
+            }
+            Failure::TooManyConnections { .. } => panic!("the limit is out of reach"),
             Failure::Stopping { .. } => assert!(self.abandoned, "a stopped pool finishes what it has"),
             Failure::NotStarting { .. } => {
                 assert!(

@@ -43,6 +43,7 @@ pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
         program,
         workers_min: min,
         workers_max: (min + dice.size(0, 3)).max(1),
+        connections_max: usize::MAX,
         concurrency: if dice.chance(700) { 1 } else { dice.size(2, 5) },
         queue_max: dice.size(1, 60),
         queue_bytes_max: dice.size(250, 8_000),

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use forebay_wire::AbortReason;
+use forebay_wire::{AbortReason, FrameType};
 
 use super::super::LinkPort;
 
@@ -149,6 +149,10 @@ impl LinkPort for Rc<Wire> {
     fn body(&self, slot: u32, number: u32, bytes: &[u8], _end: bool) {
         let serial = u64::from_le_bytes(bytes.try_into().expect("bodies are serial numbers"));
         self.append(ToWorker::Body { slot, number, serial });
+    }
+
+    fn websocket(&self, _kind: FrameType, _flags: u8, _number: u32, _payload: &[u8]) {
+        unreachable!("no simulated client asks for one")
     }
 
     fn window(&self, _slot: u32, _number: u32, _bytes: u32) {

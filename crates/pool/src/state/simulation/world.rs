@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_wire::{ContentKind, ResponseHead, flag};
+use forebay_wire::{ContentKind, FrameType, Header, ResponseHead, flag};
 
 use super::{
     super::{Command, EndCause, JobHandle, NewJob, Outlet, Phase, Signal, State, Worker},
@@ -19,10 +19,7 @@ use super::{
     promises,
     wire::Wire,
 };
-use crate::{
-    Delivery, Limits, Retry,
-    delivery::{ReplyTo, ResponseFrame},
-};
+use crate::{Delivery, Limits, Retry, delivery::ReplyTo};
 
 /// More steps than this at one point in time mean an endless chain of wake-ups.
 const STEPS_AT_ONCE_MAX: u32 = 20_000;
@@ -256,6 +253,7 @@ impl World {
             end,
             limits,
             deadline,
+            may_upgrade: false,
             trace: None,
             reply_to,
         };
@@ -421,13 +419,10 @@ impl World {
                 fault,
             } => {
                 let flags = if end { flag::END } else { 0 } | if fault { flag::FAULT } else { 0 };
-                let taken = self.state.answer(
-                    key,
-                    (slot, number),
-                    ResponseFrame::new(flags, response(serial, run_us)),
-                    now,
-                    out,
-                );
+                let header = header((slot, number), flags);
+                let taken = self
+                    .state
+                    .answer(key, &header, response(serial, run_us), None, now, out);
                 assert_eq!(taken, Ok(()), "a good answer is taken");
             }
             FromWorker::Chunk {
@@ -448,13 +443,8 @@ impl World {
                 let taken = if body {
                     self.state.chunk(key, (slot, number), 0, bytes, now, out)
                 } else {
-                    self.state.answer(
-                        key,
-                        (slot, number),
-                        ResponseFrame::new(flag::END, bytes),
-                        now,
-                        out,
-                    )
+                    let header = header((slot, number), flag::END);
+                    self.state.answer(key, &header, bytes, None, now, out)
                 };
                 // A job that is over accepts nothing, so nothing is checked for it.
                 if taken.is_err() {
@@ -512,6 +502,17 @@ impl World {
         if self.nature.claims {
             self.clients.forget_all_but(&running);
         }
+    }
+}
+
+/// The header of a RESPONSE to a job.
+pub(super) fn header((slot, job): (u32, u32), flags: u8) -> Header {
+    Header {
+        kind: FrameType::Response,
+        flags,
+        generation: 0,
+        job,
+        slot,
     }
 }
 

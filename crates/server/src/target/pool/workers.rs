@@ -107,6 +107,7 @@ impl PoolWorkers {
             since: Instant::now(),
             deadline,
             limits,
+            may_upgrade: false,
             trace: forebay_trace::current(),
         })
     }

@@ -8,6 +8,7 @@ mod handlers;
 mod life;
 mod sql;
 mod sql_pieces;
+mod store;
 
 use forebay_testkit::Setup;
 
