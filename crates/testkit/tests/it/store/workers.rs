@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_store::{Durability, Key, Store};
+use forebay_store::{Durability, Key, Read as _, Store};
 use forebay_testkit::{Server, Setup, wait_until};
 
 use super::{OPEN, ask, config, disk::Disk, open, reload, start};
