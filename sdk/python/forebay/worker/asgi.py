@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional
+from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional, Tuple
 
 from .._reply import HttpError
 from .._request import decoded_path
@@ -23,6 +23,11 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: The extension by which an application names a file instead of sending its content.
 _PATHSEND: Dict[str, Any] = {"http.response.pathsend": {}}
 
+#: Maximum number of kept headers and hosts; beyond it, they are forgotten.
+SEEN_MAX = 1_024
+#: Longest kept header.
+PAIR_BYTES_MAX = 256
+
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 
 
@@ -39,6 +44,10 @@ class Asgi:
         self._mount = mount
         #: The lifespan state, for every request.
         self.state: Dict[str, Any] = {}
+        #: Encoded headers that applications have sent.
+        self._pairs: Dict[Tuple[bytes, bytes], bytes] = {}
+        #: `server` of the scope, by the `host` header.
+        self._servers: Dict[bytes, Tuple[str, int]] = {}
 
     async def __call__(self, job: AsyncJob) -> None:
         """Answers one job; returns when the application does, which may be after the response."""
@@ -53,7 +62,7 @@ class Asgi:
             error = HttpError(404, f"nothing answers {path}: the application is mounted at {mount}")
             await job.respond(*error_parts(error, job.request_id))
             return
-        channel = _Channel(job, scope["method"] == "HEAD")
+        channel = _Channel(job, scope["method"] == "HEAD", self._pairs)
         await self._application(scope, channel.receive, channel.send)
         if job.state == DONE or job.gone:
             return
@@ -73,6 +82,11 @@ class Asgi:
         at += query + route + params
         pairs = read_pairs(data, at, at + headers)
         at += headers
+        host = b"localhost"
+        for name, value in pairs:
+            if name == b"host":
+                host = value
+                break
         ip = data[at : at + peer].decode("latin-1")
         at += peer
         return {
@@ -87,7 +101,7 @@ class Asgi:
             "root_path": self._mount,
             "headers": pairs,
             "client": (ip, 0) if ip else None,
-            "server": _server(pairs),
+            "server": self._servers.get(host) or self._server(host),
             "state": self.state.copy(),
             "extensions": {
                 "forebay": {"request_id": data[at : at + request_id].decode("latin-1")},
@@ -96,41 +110,51 @@ class Asgi:
         }
 
 
-def _server(pairs: Any) -> Any:
-    """Server name and port, from the `host` header: the worker does not know its own address."""
-    host = next((value for name, value in pairs if name == b"host"), b"localhost").decode("latin-1")
-    name, colon, port = host.rpartition(":")
-    return (name, int(port)) if colon and port.isdecimal() else (host, 80)
+    def _server(self, host: bytes) -> Tuple[str, int]:
+        """Server name and port, from the `host` header: the worker does not know its own address."""
+        name, colon, port = host.decode("latin-1").rpartition(":")
+        known = (name, int(port)) if colon and port.isdecimal() else (host.decode("latin-1"), 80)
+        if len(self._servers) >= SEEN_MAX:
+            self._servers.clear()
+        self._servers[host] = known
+        return known
 
 
 class _Channel:
     """The `receive` and `send` of one request."""
 
-    __slots__ = ("_job", "_bare", "_status", "_headers", "_first", "_received")
+    __slots__ = ("_job", "_bare", "_pairs", "_status", "_headers", "_begun", "_received")
 
-    def __init__(self, job: AsyncJob, bare: bool) -> None:
+    def __init__(self, job: AsyncJob, bare: bool, pairs: Dict[Tuple[bytes, bytes], bytes]) -> None:
         self._job = job
+        self._pairs = pairs
         #: Whether the response has no body, whatever the application sends.
         self._bare = bare
         self._status = 0
         self._headers = b""
-        table = REQUEST_TABLE.unpack_from(job.data, job.at)
-        self._first: Optional[bytes] = job.data[job.at + REQUEST_TABLE.size + sum(table[1:]) : job.end]
+        #: Whether the part of the body that came with the request was received, and whether all of it was.
+        self._begun = False
         self._received = False
 
     async def receive(self) -> Message:
         """The next part of the request body; after the last, `http.disconnect` as soon as the request has ended."""
         job = self._job
         if not self._received and job.state != DONE:
-            first, self._first = self._first, None
-            if first and not job.whole:
-                return {"type": "http.request", "body": first, "more_body": True}
+            if not self._begun:
+                self._begun = True
+                table = REQUEST_TABLE.unpack_from(job.data, job.at)
+                first = job.data[job.at + REQUEST_TABLE.size + sum(table[1:]) : job.end]
+                if job.whole:
+                    self._received = True
+                    return {"type": "http.request", "body": first, "more_body": False}
+                if first:
+                    return {"type": "http.request", "body": first, "more_body": True}
             try:
-                part = (first or b"") if job.whole else await job.read_body_async()
+                part = await job.read_body_async()
             except RequestAborted:
                 self._received = True
                 return {"type": "http.disconnect"}
-            self._received = job.whole or part is None
+            self._received = part is None
             return {"type": "http.request", "body": part or b"", "more_body": not self._received}
         while not job.gone and job.state != DONE:
             await job.changed()
@@ -146,7 +170,8 @@ class _Channel:
             if self._status:
                 raise RuntimeError("the ASGI application sent http.response.start a second time")
             self._status = _status(message["status"])
-            self._headers = bounded(b"".join([_pair(name, value) for name, value in message.get("headers", ())]))
+            pairs = self._pairs
+            self._headers = bounded(b"".join([pairs.get((name, value)) or self._pair(name, value) for name, value in message.get("headers", ())]))
         elif kind == "http.response.body":
             if not self._status:
                 raise RuntimeError("the ASGI application sent http.response.body before http.response.start")
@@ -170,6 +195,16 @@ class _Channel:
         finally:
             os.close(file)
 
+    def _pair(self, name: bytes, value: bytes) -> bytes:
+        """A header as it is sent; short ones are kept, because applications repeat them."""
+        name, value = bytes(name), bytes(value)
+        pair = PAIR.pack(len(name), len(value)) + name.lower() + value
+        if len(pair) <= PAIR_BYTES_MAX:
+            if len(self._pairs) >= SEEN_MAX:
+                self._pairs.clear()
+            self._pairs[name, value] = pair
+        return pair
+
     async def _body(self, body: bytes, more: bool) -> None:
         job = self._job
         if job.state == NEW:
@@ -188,11 +223,6 @@ def _status(status: int) -> int:
         raise ValueError(f"the status of an answer is 200 to 599, not {status}")
     return int(status)
 
-
-def _pair(name: bytes, value: bytes) -> bytes:
-    name = bytes(name).lower()
-    value = bytes(value)
-    return PAIR.pack(len(name), len(value)) + name + value
 
 
 class LifespanFailed(Exception):

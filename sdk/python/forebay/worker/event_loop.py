@@ -11,7 +11,7 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, List, Optional, Set
+from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, List, Optional, Set, cast
 
 from .. import _store
 from .._calls import JOB, Calls
@@ -22,6 +22,8 @@ from .claims import Page
 from .job import BEGUN, BODY_FRAME_MAX, CLIENT_GONE, DONE, Exchange, FilePart, Job, Owner, RequestAborted, sized
 from .report import log_to, report
 
+#: Seconds for which finished responses are collected at most, so that one write carries several.
+COLLECT_SECONDS = 0.000_2
 #: Log lines are dropped, and counted, while this many bytes wait to be sent.
 LOG_BACKLOG_MAX = 1_048_576
 
@@ -204,6 +206,10 @@ class AsyncEngine(asyncio.Protocol, Owner):
         #: Running tasks, including those that continue after their response.
         self._tasks: Set["asyncio.Task[None]"] = set()
         self._partial = b""
+        #: Finished responses that are not written yet.
+        self._responses: List[bytes] = []
+        #: When the first of them was finished, on the clock of `time.monotonic`.
+        self._responses_since = 0.0
         self._paused: Optional["asyncio.Future[None]"] = None
         self._dropped_logs = 0
         self._draining = False
@@ -246,13 +252,15 @@ class AsyncEngine(asyncio.Protocol, Owner):
     async def close(self) -> None:
         """Sends buffered data and closes the link."""
         assert self._transport is not None, "it was opened"
+        self._write_responses()
         await self.room()
         self._transport.close()
 
     # Receiving frames.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "a socket's transport takes bytes"
+        # uvloop's is of no class of asyncio.
+        transport = cast(asyncio.Transport, transport)
         # Writing pauses as soon as anything waits in this process: then no further job is claimed, and no data accumulates.
         transport.set_write_buffer_limits(high=0)
         self._transport = transport
@@ -315,9 +323,17 @@ class AsyncEngine(asyncio.Protocol, Owner):
         """Starts waiting requests while there is room. The rest stays unclaimed, so that the server may give it to another worker; without a page, the
         server counts every job that it has sent as started."""
         page, inbox = self._page, self._inbox
-        while inbox and (page is None or (len(self._jobs) < self._concurrency and self._paused is None)):
-            job = inbox.popleft()
-            if page is None or page.claim(job.number, job.slot):
+        if page is None:
+            while inbox:
+                self._run(inbox.popleft())
+            return
+        # No job is claimed while a finished response is only in this process.
+        self._write_responses()
+        while inbox and self._paused is None:
+            room = self._concurrency - len(self._jobs)
+            if room <= 0:
+                return
+            for job in page.claim_all([inbox.popleft() for _ in range(min(room, len(inbox)))]):
                 self._run(job)
 
     def _run(self, job: AsyncJob) -> None:
@@ -333,6 +349,8 @@ class AsyncEngine(asyncio.Protocol, Owner):
 
     async def _lead(self, job: AsyncJob) -> None:
         assert self._handle is not None, "requests come when the worker is ready"
+        if self._responses and time.monotonic() - self._responses_since > COLLECT_SECONDS:
+            self._write_responses()
         # The task has its own context, which the tasks that it starts inherit.
         JOB.set((job.slot, job.number))
         try:
@@ -350,10 +368,32 @@ class AsyncEngine(asyncio.Protocol, Owner):
 
     def write(self, data: bytes) -> None:
         assert self._transport is not None, "it was opened"
-        self._transport.write(data)
+        if self._responses:
+            self._responses.append(data)
+            self._write_responses()
+        else:
+            self._transport.write(data)
+
+    def write_response(self, data: bytes) -> None:
+        now = time.monotonic()
+        if not self._responses:
+            self._responses_since = now
+            self._loop.call_soon(self._write_responses)
+        self._responses.append(data)
+        if now - self._responses_since > COLLECT_SECONDS:
+            self._write_responses()
+
+    def _write_responses(self) -> None:
+        if self._responses:
+            assert self._transport is not None, "it was opened"
+            responses, self._responses = self._responses, []
+            self._transport.write(b"".join(responses))
 
     def write_with_file(self, data: bytes, descriptor: int) -> bool:
-        """Sends a frame with the descriptor that it needs, if the link has room. Call it when nothing waits to be written."""
+        """Sends a frame with the descriptor that it needs, if the link has room."""
+        self._write_responses()
+        if self._paused is not None:
+            return False
         assert self._link is not None, "it was opened"
         try:
             # The descriptor goes with the first byte.

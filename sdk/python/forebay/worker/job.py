@@ -64,6 +64,10 @@ class Owner:
         """Sends frames to the server."""
         raise NotImplementedError
 
+    def write_response(self, data: bytes) -> None:
+        """Like `write`, for a whole response, which may wait for others for a moment."""
+        self.write(data)
+
     def over(self, job: "Job") -> None:
         """Call it when the job's last frame has been written."""
         raise NotImplementedError
@@ -205,7 +209,7 @@ class Job(BodySource, JobView):
         # If the response cannot be encoded, nothing was sent, and another one may follow.
         whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, body)
         self.state = DONE
-        owner.write(whole)
+        owner.write_response(whole)
         owner.over(self)
         return True
 

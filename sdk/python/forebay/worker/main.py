@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import inspect
 import json
 import os
@@ -12,7 +13,7 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, NoReturn, Optional
+from typing import Any, Awaitable, Callable, Coroutine, Dict, List, NamedTuple, NoReturn, Optional
 
 from .. import _store
 from .._app import is_coroutine_function, prepared_hook
@@ -81,7 +82,7 @@ def main(arguments: List[str]) -> int:
         try:
             program = _load(init, arguments)
             if _is_async(program, init):
-                return asyncio.run(_serve_async(link, generation, init, program, page, calls))
+                return _run(_serve_async(link, generation, init, program, page, calls))
             return _serve_blocking(link, generation, init, program, page, calls)
         except StartFailed as failed:
             error = failed.__cause__
@@ -174,6 +175,16 @@ def _is_async(program: Program, init: Init) -> bool:
     if program.loaded.interface == ASGI or init.concurrency > 1:
         return True
     return program.awaits or (program.loaded.interface == FOREBAY and program.loaded.application._is_async)
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """Runs a coroutine to its end, on the event loop of uvloop where the application's environment has it, as uvicorn does: it is faster."""
+    try:
+        run = importlib.import_module("uvloop").run
+    except (ImportError, AttributeError):
+        run = asyncio.run
+    status: int = run(work)
+    return status
 
 
 def _context(init: Init, log: Any) -> WorkerContext:
