@@ -19,6 +19,9 @@ NODE_MODULES := crates/testkit/node/node_modules/.package-lock.json
 export PATH := $(CURDIR)/crates/testkit/node/node_modules/.bin:$(PATH)
 # A server of S3, which the tests ask.
 S3_MODULES := crates/testkit/s3/node_modules/.package-lock.json
+# Frameworks whose applications the tests run, and a site of one of them.
+APPLICATION_MODULES := crates/testkit/applications/node_modules/.package-lock.json
+APPLICATION_SITE := crates/testkit/applications/sveltekit/build/index.js
 # An authority that speaks ACME, for tests, and a server of names for it.
 PEBBLE := target/pebble/pebble
 # Servers of mail, which the tests have messages sent to.
@@ -99,7 +102,7 @@ dist: $(SDK_SCRIPTS)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(PEBBLE) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
 # The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
 browser:
@@ -163,6 +166,10 @@ $(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/record
 
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	$(NPM_CI) --prefix $*
+	@touch $@
+
+$(APPLICATION_SITE): $(NODE_MODULES) $(APPLICATION_MODULES) $(wildcard crates/testkit/applications/sveltekit/*.js* crates/testkit/applications/sveltekit/src/*.html crates/testkit/applications/sveltekit/src/routes/*)
+	cd crates/testkit/applications/sveltekit && npx --no vite build --logLevel error >/dev/null
 	@touch $@
 
 # Go gets a newer Go where go.mod asks for it.

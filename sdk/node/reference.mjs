@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const MODULES = { forebay: 'index', 'forebay/store': 'store/index', 'forebay/records': 'records/index', 'forebay/sql': 'sql/index', 'forebay/testing': 'testing' };
+const MODULES = { forebay: 'index', 'forebay/store': 'store/index', 'forebay/records': 'records/index', 'forebay/sql': 'sql/index', 'forebay/node-http': 'node-http/index', 'forebay/testing': 'testing' };
 const DECLARATION = /^export (?:declare )?(class|interface|type|function|const) (\w+)/;
 const files = new Map();
 

@@ -7,6 +7,8 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Environment};
+
 use crate::{
     commands::{
         bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
@@ -102,6 +104,39 @@ pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
     }
 }
 
+/// What is to be served: an application that needs no configuration, or a configuration.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Served {
+    /// An application to serve at all paths, without a configuration: a file for Node, Bun or Python, or a Python module and the object in
+    /// it. Example: forebay serve app.mjs
+    #[arg(value_name = "APPLICATION", conflicts_with = "config")]
+    application: Option<String>,
+    /// What runs the application. Example: --runtime bun
+    #[arg(long, requires = "application", default_value = "auto", value_parser = ["auto", "node", "bun", "python"])]
+    runtime: String,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+impl Served {
+    /// The configuration that says how.
+    pub(crate) fn load_in(&self, environment: &Environment<'_>) -> Result<Config, ConfigError> {
+        match &self.application {
+            Some(handler) => {
+                let application = Application {
+                    handler: handler.clone(),
+                    runtime: self.runtime.clone(),
+                    env_pass: std::env::vars_os()
+                        .filter_map(|(name, _)| name.into_string().ok())
+                        .collect(),
+                };
+                Config::of_application(&application, environment)
+            }
+            None => Config::load_in(&self.config.config, environment),
+        }
+    }
+}
+
 /// Which configuration is meant.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigFile {
@@ -110,7 +145,7 @@ pub(crate) struct ConfigFile {
         short = 'c',
         long = "config",
         value_name = "FILE",
-        default_value = "forebay.toml"
+        default_value = CONFIG_FILE
     )]
     pub(crate) config: PathBuf,
 }

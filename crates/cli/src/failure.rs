@@ -103,7 +103,7 @@ fn code(error: &anyhow::Error) -> u8 {
 fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(ConfigError::Unreadable { source, .. }) = error.downcast_ref() {
         return (source.kind() == io::ErrorKind::NotFound)
-            .then_some("`forebay new DIR` writes one to start with; `-c FILE` names another");
+            .then_some("`forebay new DIR` writes one to start with; `-c FILE` names another; `forebay serve APPLICATION` needs none");
     }
     if let Some(StartError::Listen { source, .. }) = error.downcast_ref() {
         return match source.kind() {

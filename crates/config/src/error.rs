@@ -15,6 +15,14 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
+    /// The application cannot be served without a configuration.
+    #[error("cannot serve `{application}`: {reason}")]
+    Application {
+        /// The application as it was named.
+        application: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The configuration is invalid.
     #[error("{}", problem_lines(.problems))]
     Invalid {

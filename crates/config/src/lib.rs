@@ -75,8 +75,21 @@ pub use trace::Trace;
 pub use units::{parse_duration, print_duration};
 pub use workflow::{Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRuns, WorkflowSource};
 
+/// The configuration file's usual name.
+pub const CONFIG_FILE: &str = "forebay.toml";
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
+
+/// An application to be served without a configuration file.
+#[derive(Debug)]
+pub struct Application {
+    /// The application, as the key `handler` of a pool names it.
+    pub handler: String,
+    /// What runs it, as the key `runtime` names it.
+    pub runtime: String,
+    /// Environment variables that it gets; names that no pool may pass on are left out.
+    pub env_pass: Vec<String>,
+}
 
 impl Config {
     /// Reads and validates a file in this process's environment.
@@ -93,6 +106,37 @@ impl Config {
         let text = read_bounded(file).map_err(unreadable)?;
         let absolute = std::path::absolute(file).map_err(unreadable)?;
         Self::parse(&text, &absolute, environment)
+    }
+
+    /// The configuration of a single application: one pool of it at all paths, and the default listener. Relative paths refer to the working
+    /// folder.
+    pub fn of_application(
+        application: &Application,
+        environment: &Environment<'_>,
+    ) -> Result<Self, ConfigError> {
+        let Application {
+            handler,
+            runtime,
+            env_pass,
+        } = application;
+        let text = format!(
+            "[pool.app]\nhandler = {}\nruntime = {}\nenv_pass = {}\n\n[[route]]\npath = \"/*\"\npool = \"app\"\n",
+            print::text(handler),
+            print::text(runtime),
+            print::texts(env_pass.iter().filter(|name| pool::can_pass(name))),
+        );
+        let refused = |reason| ConfigError::Application {
+            application: handler.clone(),
+            reason,
+        };
+        let file = std::path::absolute(CONFIG_FILE).map_err(|error| refused(error.to_string()))?;
+        Self::parse(&text, &file, environment).map_err(|error| match error {
+            ConfigError::Invalid { problems } => {
+                let reasons: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+                refused(reasons.join("; "))
+            }
+            other => other,
+        })
     }
 
     /// Validates a text as the content of `file`, an absolute path to whose folder relative paths refer. Included files are read.

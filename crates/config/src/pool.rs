@@ -37,8 +37,9 @@ section! {
         compat: Compat = "none",
         /// How many processes.
         workers: Workers,
-        /// Jobs one worker runs at a time. With 1, a handler may block.
-        concurrency: u32 as integer(1, 1_024) = "1",
+        /// Jobs one worker runs at a time. With 1, a handler may block. Without the key: 100 for an application of Node or Bun that waits
+        /// instead of blocking (of Express, Fastify, Koa, Hono or another that listens or has `fetch`), else 1.
+        concurrency: Option<u32> as integer(1, 1_024),
         /// Event streams and WebSockets that one worker may have open. They do not count as running jobs.
         connections_max: u32 as integer(1, 1_000_000) = "10000" => "503",
         /// What bounds the WebSockets of handlers.
@@ -353,6 +354,11 @@ impl Setting for BTreeMap<String, String> {
     fn print(&self, key: &Key, out: &mut Table) {
         print_map(self.iter(), key, out);
     }
+}
+
+/// Whether a pool may pass on or set a variable of this name.
+pub(crate) fn can_pass(name: &str) -> bool {
+    is_name(name) && !PROTOCOL_VARIABLES.contains(&name)
 }
 
 fn check_variable(name: &str, line: usize, key: &str, fields: &Fields, context: &mut Context<'_>) {

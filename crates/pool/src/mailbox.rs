@@ -276,6 +276,19 @@ impl LocalMailbox {
         }
     }
 
+    /// Polls until published messages have been dropped, because the waiting task does not take them.
+    pub(crate) fn poll_overflow(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<()> {
+        let mut waiters = self.waiters.borrow_mut();
+        let waiter = waiters
+            .get_mut(place.waiter as usize)
+            .expect("a place is kept while it is polled");
+        if waiter.has_overflowed {
+            return Poll::Ready(());
+        }
+        waiter.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     /// Polls for the next delivery. Windows are summed up and come first.
     pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
         let mut waiters = self.waiters.borrow_mut();

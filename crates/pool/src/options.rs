@@ -20,6 +20,8 @@ pub struct Options {
     pub workers_max: usize,
     /// Number of jobs that one worker runs concurrently.
     pub concurrency: usize,
+    /// Number of jobs that a worker may ask for instead when it is ready, because only it knows whether its handler blocks.
+    pub concurrency_max: usize,
     /// Maximum number of event streams and upgraded connections that one worker may have open. They do not count as running.
     pub connections_max: usize,
     /// Maximum number of queued jobs.

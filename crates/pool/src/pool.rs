@@ -169,6 +169,14 @@ impl Pool {
         self.shared.wake.notify_one();
     }
 
+    /// Ends event streams and upgraded connections, and refuses further ones. Other jobs are accepted and finished.
+    pub fn end_connections(&self) {
+        self.shared.change(None, |session| {
+            let (state, out) = session.parts();
+            state.end_connections(Instant::now(), out);
+        });
+    }
+
     /// Refuses new jobs, finishes accepted ones, then ends the workers. [`Pool::stopped`] waits for that.
     pub fn stop(&self) {
         self.shared.state.lock().stop();
@@ -236,6 +244,11 @@ impl Pending<'_> {
     /// Whether the last delivery has been returned.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// Polls until [`Delivery::Overflow`] comes next, whatever waits before it.
+    pub fn poll_overflow(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.mailbox.poll_overflow(self.place, cx)
     }
 
     /// Polls for [`Pending::next`].

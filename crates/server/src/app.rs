@@ -55,6 +55,9 @@ const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
 /// Limit for the start of a worker.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Jobs that a worker may run at a time where the configuration does not say how many and its handler is an application that waits instead
+/// of blocking.
+const APPLICATION_CONCURRENCY: u32 = 100;
 
 /// Services shared by every app of the process; they survive reloads.
 #[derive(Debug)]
@@ -783,7 +786,8 @@ fn options(
         program: program(pool, sdk, store, config),
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
-        concurrency: pool.concurrency as usize,
+        concurrency: pool.concurrency.unwrap_or(1) as usize,
+        concurrency_max: pool.concurrency.unwrap_or(APPLICATION_CONCURRENCY) as usize,
         connections_max: pool.connections_max as usize,
         queue_max: pool.queue_max,
         queue_bytes_max: usize::try_from(pool.queue_bytes_max).unwrap_or(usize::MAX),

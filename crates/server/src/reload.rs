@@ -235,6 +235,8 @@ impl Shared {
         let pools: Vec<Pool> = app.pools.values().cloned().collect();
         let released = app.released();
         drop(app);
+        // Connections that may last keep the app; their clients come again.
+        pools.iter().for_each(Pool::end_connections);
         if tokio::time::timeout_at(deadline, released).await.is_err() {
             tracing::warn!(target: "forebay::server", generation, "requests of before a reload are left after drain_max and are cut off");
         }

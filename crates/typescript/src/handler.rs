@@ -16,8 +16,18 @@ const BYTES_MAX: usize = 128 << 10;
 const NESTING_MAX: usize = 1000;
 /// Without one of these words, a file that is no ES module exports nothing.
 const WORDS_OF_COMMONJS: [&str; 4] = ["exports", "module", "this", "eval"];
-const NO_HANDLER: &str = "exports no handler: expected `export default` of a router(), a function (request, ctx) or an object with \
-                          fetch(request, ctx), or a function named handler";
+/// A file with one of these may start a server, or load another file that does.
+const WORDS_OF_SERVERS: [&str; 6] = [
+    "listen",
+    "serve(",
+    ".start(",
+    "import(",
+    "require('.",
+    "require(\".",
+];
+const NO_HANDLER: &str = "exports no handler and does not listen: expected `export default` of a router(), a function (request, ctx), \
+                          an object with fetch(request, ctx) or an application of Express, Fastify, Koa, Hono, ..., or a call of \
+                          listen()";
 
 /// Finds what keeps Node or Bun from loading a file as a handler: the first syntax error, all types that cannot be erased, or that it exports no
 /// handler. Nothing is found in a file with an unknown extension, of more than 128 KiB or with more than 1000 nested brackets.
@@ -97,7 +107,11 @@ fn parse(source: String, syntax: Syntax, grammar: Grammar, is_bun: bool) -> Vec<
             errors.push(error);
             false
         }
-        Ok(program) => errors.is_empty() && !may_export_handler(&program, &file.src, is_bun),
+        Ok(program) => {
+            let may_be_handler =
+                may_export_handler(&program, &file.src, is_bun) || may_listen(&program, &file.src);
+            errors.is_empty() && !may_be_handler
+        }
     };
     // Those after the first mostly follow from it.
     let first = errors.iter().min_by_key(|error| error.span().lo);
@@ -124,6 +138,18 @@ fn may_export_handler(program: &Program, source: &str, is_bun: bool) -> bool {
         Program::Script(_) => may_be_commonjs(),
         Program::Module(module) => module.body.iter().any(exports_handler) || is_bun && may_be_commonjs(),
     }
+}
+
+/// Whether a file may start a server, itself or by a file that it imports from its own package.
+fn may_listen(program: &Program, source: &str) -> bool {
+    let imports_file = |item: &ModuleItem| match item {
+        ModuleItem::ModuleDecl(ModuleDecl::Import(import)) => {
+            import.src.value.to_string_lossy().starts_with(['.', '/'])
+        }
+        _ => false,
+    };
+    WORDS_OF_SERVERS.iter().any(|word| source.contains(word))
+        || matches!(program, Program::Module(module) if module.body.iter().any(imports_file))
 }
 
 fn exports_handler(item: &ModuleItem) -> bool {

@@ -1,19 +1,99 @@
-import type { FetchHandler, Handler } from './handler.js';
+/** Calls web-standard handlers: applications of Hono, Elysia and h3, and `fetch` functions. */
+import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
+import type { FetchHandler, Handler, Hook } from './handler.js';
 import type { WireRequest } from './request.js';
+
+/** Work that handlers have passed to `waitUntil` and that is not done. */
+const pending = new Set<Promise<unknown>>();
+
+/** Waits for the work of `waitUntil`, before the worker ends. */
+export const finishPending: Hook = () => Promise.allSettled(pending);
+
+/**
+ * What a `fetch` handler gets beside the request: the context of the job, and what adapters of other servers look for. Hono reads it as its
+ * bindings (`c.env`) and as its execution context.
+ */
+export class FetchContext implements Context {
+  readonly #request: WireRequest;
+  readonly #context: Context;
+
+  /** @internal */
+  constructor(request: WireRequest, context: Context) {
+    this.#request = request;
+    this.#context = context;
+  }
+
+  get state(): WorkerState {
+    return this.#context.state;
+  }
+
+  get worker(): WorkerInfo {
+    return this.#context.worker;
+  }
+
+  get log(): Log {
+    return this.#context.log;
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+
+  get deadline(): Date | null {
+    return this.#context.deadline;
+  }
+
+  remaining(): number {
+    return this.#context.remaining();
+  }
+
+  /** The client's address as `Server` of Bun tells it, and `getConnInfo` of `hono/bun` reads it; null if it came over a Unix socket. */
+  requestIP(): { address: string; family: 'IPv4' | 'IPv6'; port: number } | null {
+    const { ip } = this.#request;
+    return ip === '' ? null : { address: ip, family: ip.includes(':') ? 'IPv6' : 'IPv4', port: 0 };
+  }
+
+  /** The client's address where `getConnInfo` of `@hono/node-server` reads it. */
+  get incoming(): object {
+    const peer = this.requestIP();
+    return { socket: { remoteAddress: peer?.address, remoteFamily: peer?.family } };
+  }
+
+  /** Work that goes on after the response: the worker finishes it before it ends. An error of it is logged. */
+  waitUntil(work: Promise<unknown>): void {
+    const { log } = this;
+    const settled = Promise.resolve(work).catch((error: unknown) => log.error(`work after a response failed: ${String(error)}`));
+    pending.add(settled);
+    void settled.finally(() => pending.delete(settled));
+  }
+
+  /** For handlers that know Cloudflare's execution context: an error is answered with 500 in any case. */
+  passThroughOnException(): void {}
+
+  get props(): object {
+    return {};
+  }
+}
 
 /** Adapts a web-standard handler: builds the `Request` and returns the `Response` of `fetch`. */
 export function bridgeFetch(handler: FetchHandler): Handler {
   return (request, ctx) => {
     const wire = request as WireRequest;
-    const init: RequestInit & { duplex?: 'half' } = {
-      method: wire.method,
-      headers: [...wire.headers],
-      signal: ctx.signal,
-    };
-    if (wire.hasBody && wire.method !== 'GET' && wire.method !== 'HEAD') {
-      init.body = wire.stream();
-      init.duplex = 'half';
-    }
-    return handler.fetch(new Request(wire.url, init), ctx);
+    const context = new FetchContext(wire, ctx);
+    return handler.fetch(webRequest(wire, ctx), context, context);
   };
+}
+
+/** The web's form of a request. */
+export function webRequest(wire: WireRequest, ctx: Context): Request {
+  const init: RequestInit & { duplex?: 'half' } = {
+    method: wire.method,
+    headers: [...wire.headers],
+    signal: ctx.signal,
+  };
+  if (wire.hasBody && wire.method !== 'GET' && wire.method !== 'HEAD') {
+    init.body = wire.stream();
+    init.duplex = 'half';
+  }
+  return new Request(wire.url, init);
 }

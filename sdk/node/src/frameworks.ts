@@ -1,23 +1,39 @@
-/** Recognises exports that are written for another server, so that a worker says so when it starts instead of failing each request. */
+/** Recognises applications that are written for `node:http`. */
+import type { RequestListener } from './node-http/index.js';
+
+/** An application that is called for each request with the objects of `node:http`. */
+export interface NodeApplication {
+  readonly listener: RequestListener;
+  /** Runs before the first request, and after the last. */
+  readonly start?: () => unknown;
+  readonly stop?: () => unknown;
+}
 
 /** The parameters of a function whose second one is named as in `node:http` and its frameworks. */
 const PARAMETERS = /^(?:async\b\s*)?(?:function\b\s*[\w$]*\s*)?\(\s*([\w$]+)\s*,\s*(_?res|_?response|reply)\b/;
 /** Members by which a response is written, and which neither a `Context` nor a web `Response` has. */
 const WRITES = String.raw`(?:end|write|writeHead|setHeader|send|sendStatus|sendFile|redirect|render|status)\s*\(|json\s*\(\s*[^)\s]|statusCode\b`;
 
-/** Names the kind of an export that is written for another server and cannot be a handler; undefined for any other export. */
-export function foreignApplication(value: unknown): string | undefined {
+/** The application that a module exports, if it is one of Express, Connect, Koa, Fastify or Polka, a server or a function `(req, res)`. */
+export function nodeApplication(value: unknown): NodeApplication | undefined {
   if (typeof value === 'function') {
     const app = value as unknown as Record<string, unknown>;
-    if (has(app, 'handle', 'use') && (has(app, 'set') || Array.isArray(app['stack']))) return 'an Express or Connect application';
-    return writesResponse(value.toString()) ? 'a function (req, res) of `node:http`' : undefined;
+    const isFramework = has(app, 'handle', 'use') && (has(app, 'set') || Array.isArray(app['stack']));
+    return isFramework || writesResponse(value.toString()) ? { listener: value as RequestListener } : undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
   const app = value as Record<string, unknown>;
   if (has(app, 'fetch')) return undefined;
-  if (has(app, 'callback', 'use') && Array.isArray(app['middleware'])) return 'a Koa application';
-  if (has(app, 'inject', 'listen', 'ready')) return 'a Fastify application';
-  return has(app, 'listen', 'address', 'close') ? 'a server of `node:http`' : undefined;
+  if (has(app, 'callback', 'use') && Array.isArray(app['middleware'])) return { listener: (app['callback'] as () => RequestListener)() };
+  if (has(app, 'routing', 'ready', 'close')) {
+    const fastify = app as { routing: RequestListener; ready(): unknown; close(): unknown };
+    return { listener: fastify.routing, start: () => fastify.ready(), stop: () => fastify.close() };
+  }
+  const polka = app as { handler: RequestListener };
+  if (has(app, 'handler', 'listen', 'use')) return { listener: (request, response) => polka.handler(request, response) };
+  if (!has(app, 'listen', 'address', 'close', 'emit')) return undefined;
+  const server = value as { emit(event: string, ...values: unknown[]): boolean };
+  return { listener: (request, response) => server.emit('request', request, response) };
 }
 
 function has(value: Readonly<Record<string, unknown>>, ...names: string[]): boolean {

@@ -1,6 +1,7 @@
 import type { Context, WorkerContext } from './context.js';
+import type { FetchContext } from './fetch.js';
 import { declaredOf, readsOf, type DeclaredRead } from './declared-reads.js';
-import { foreignApplication } from './frameworks.js';
+import { nodeApplication } from './frameworks.js';
 import type { Answer } from './reply.js';
 import type { HttpRequest } from './request.js';
 import { Router } from './router.js';
@@ -13,7 +14,7 @@ export type Hook = (ctx: WorkerContext) => unknown;
 
 /** The web-standard form of a handler: `export default { fetch(request) { return new Response('hello'); } }`. */
 export interface FetchHandler {
-  fetch(request: Request, ctx: Context): Response | Promise<Response>;
+  fetch(request: Request, ctx: FetchContext, executionCtx: FetchContext): Response | Promise<Response>;
 }
 
 /** A handler that accepts the concatenated method and path as a third argument, if the caller has it already. */
@@ -24,42 +25,53 @@ export interface LoadedHandler {
   handle: RoutedHandler;
   /** Whether it is the SDK's own router, which takes the third argument. */
   isRouter: boolean;
+  /** Whether it waits instead of blocking, as applications do, so that a worker may run many requests at a time. */
+  waits: boolean;
   /** The reads that the server may answer without calling the handler. */
   reads: DeclaredRead[];
   start: Hook[];
   stop: Hook[];
 }
 
+/** Where an application ends up that calls `listen`; see `node-http/server.ts`. */
+export interface Listening {
+  /** Its handler; null while it does not listen. */
+  handler(): Handler | null;
+  /** Waits for it to listen; null if it does not in time. */
+  wait(): Promise<Handler | null>;
+}
+
 /**
- * Finds the handler in a module: its default export, or else one named `handler`, that is a router, a function, or an
- * object with `fetch`. A CommonJS module's `module.exports` counts as both.
- * @throws TypeError if there is none, or if it is an application for another server.
+ * Finds the handler in a module: what it listens with, or its default export, or else one named `handler`, that is a router, a function, an
+ * object with `fetch`, or an application of `node:http`. A CommonJS module's `module.exports` counts as both.
+ * @throws TypeError if there is none.
  */
-export async function loadHandler(module: object, file: string): Promise<LoadedHandler> {
+export async function loadHandler(module: object, file: string, listening?: Listening): Promise<LoadedHandler> {
   const exports = module as Record<string, unknown>;
   const fallback = exports['default'];
   const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
   const candidates = [fallback, common['default'], exports['handler'], common['handler']];
-  const loaded: LoadedHandler = { handle: () => null, isRouter: false, reads: [], start: [], stop: [] };
+  const loaded: LoadedHandler = { handle: () => null, isRouter: false, waits: false, reads: [], start: [], stop: [] };
   // An application of a framework may have a method `onStart` of its own.
   const hooks = Object.getPrototypeOf(common) === Object.prototype ? common : {};
   for (const [list, name] of [[loaded.start, 'onStart'], [loaded.stop, 'onStop']] as const) {
     const hook = exports[name] ?? hooks[name];
     if (typeof hook === 'function') list.push(hook as Hook);
   }
+  const listener = listening?.handler() ?? null;
+  if (listener !== null) return { ...loaded, handle: listener, waits: true };
   for (const candidate of candidates) {
     if (candidate instanceof Router) {
       loaded.start.push(...candidate.startHooks);
       loaded.stop.unshift(...candidate.stopHooks);
       return { ...loaded, handle: candidate.compile(), isRouter: true, reads: candidate.declaredReads() };
     }
-    const foreign = foreignApplication(candidate);
-    if (foreign !== undefined) {
-      throw new TypeError(
-        `${file} exports ${foreign}, which cannot be a handler: a handler gets a request and returns the response. Move its routes ` +
-          'to a router() of `forebay`, or export a function (request, ctx) or an object with fetch(request, ctx): ' +
-          'see "From Express, Koa and Fastify" in docs/guide/pools.md',
-      );
+    const application = nodeApplication(candidate);
+    if (application !== undefined) {
+      const { listener } = await import('./node-http/index.js');
+      if (application.start !== undefined) loaded.start.push(application.start);
+      if (application.stop !== undefined) loaded.stop.unshift(application.stop);
+      return { ...loaded, handle: listener(application.listener), waits: true };
     }
     if (typeof candidate === 'function') {
       // A function may have its own `onStop`, such as that of a router with a different interface.
@@ -69,14 +81,20 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
       return { ...loaded, handle: candidate as Handler, reads: declared === undefined ? [] : readsOf(declared) };
     }
     if (isObject(candidate) && typeof candidate['fetch'] === 'function') {
-      const { bridgeFetch } = await import('./fetch.js');
-      return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler) };
+      const { bridgeFetch, finishPending } = await import('./fetch.js');
+      loaded.stop.unshift(finishPending);
+      return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler), waits: true };
     }
   }
+  // The application may listen once it has connected to its database. One that exports something else is mistaken about that.
+  const mayListen = fallback === undefined || (hooks === common && Object.keys(common).length === 0);
+  const late = listening !== undefined && mayListen ? await listening.wait() : null;
+  if (late !== null) return { ...loaded, handle: late, waits: true };
   const found = Object.keys(exports).map((name) => `${name} (${typeof exports[name]})`);
   throw new TypeError(
-    `${file} exports no handler: expected \`export default\` of a router(), a function (request, ctx) or an object with ` +
-      `fetch(request, ctx), or a function named handler; found ${found.length === 0 ? 'no exports' : found.join(', ')}`,
+    `${file} exports no handler${listening === undefined ? '' : ' and does not listen'}: expected \`export default\` of a router(), a function ` +
+      '(request, ctx), an object with fetch(request, ctx) or an application of Express, Fastify, Koa, Hono, ..., or a call of listen(); ' +
+      `found ${found.length === 0 ? 'no exports' : found.join(', ')}`,
   );
 }
 

@@ -42,6 +42,7 @@ export type { HttpRequest } from './request.js';
 export type { RequestHeaders } from './headers.js';
 export type { UploadedFile, UploadedForm } from './form.js';
 export type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from './context.js';
+export type { FetchContext } from './fetch.js';
 export type { FetchHandler, Handler, Hook } from './handler.js';
 export { messages, type MessageContext, type MessageHandler, type MessageTable, type MessagesHandler } from './messages.js';
 export { sleep, type SleepOptions } from './sleep.js';

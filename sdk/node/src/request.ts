@@ -2,6 +2,7 @@ import { readForm, type UploadedForm } from './form.js';
 import { RequestHeaders } from './headers.js';
 import { HttpError } from './reply.js';
 import {
+  HEADERS,
   ID,
   PARAMS,
   PATH,
@@ -155,8 +156,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get url(): string {
-    const query = part(this[SOURCE], QUERY);
-    return `http://${this.field('host') ?? 'localhost'}${this.path}${query === '' ? '' : '?'}${query}`;
+    return `http://${this.field('host') ?? 'localhost'}${this.target}`;
   }
 
   /** The query as received, without `?`. @internal */
@@ -252,9 +252,7 @@ export class WireRequest implements HttpRequest {
   }
 
   async bytes(): Promise<Uint8Array> {
-    takeBody(this);
-    const first = bodyBytes(this[SOURCE]);
-    const rest = more(this[SOURCE]);
+    const { first, rest } = this.open();
     if (rest === null) return first;
     const parts: Uint8Array[] = [first];
     for (let part; (part = await rest.read()) !== null; ) parts.push(part);
@@ -266,9 +264,7 @@ export class WireRequest implements HttpRequest {
   }
 
   stream(): ReadableStream<Uint8Array> {
-    takeBody(this);
-    const rest = more(this[SOURCE]);
-    const first = bodyBytes(this[SOURCE]);
+    const { first, rest } = this.open();
     let pending: Uint8Array | null = first.length > 0 ? first : null;
     return new ReadableStream<Uint8Array>(
       {
@@ -284,9 +280,31 @@ export class WireRequest implements HttpRequest {
     );
   }
 
+  /** The path and the query as received. @internal */
+  get target(): string {
+    const query = part(this[SOURCE], QUERY);
+    return query === '' ? this.path : `${this.path}?${query}`;
+  }
+
+  /** `[name, value, ...]` of the headers, names in lower case. The caller may change the array. @internal */
+  headerLines(): string[] {
+    return pairs(this[SOURCE], HEADERS);
+  }
+
+  /** Whether a part of the body is still to come. @internal */
+  get isIncomplete(): boolean {
+    return more(this[SOURCE]) !== null;
+  }
+
+  /** Starts to read the body: what has arrived, and the source of the rest if there is more. @internal */
+  open(): { first: Uint8Array; rest: BodySource | null } {
+    takeBody(this);
+    return { first: bodyBytes(this[SOURCE]), rest: more(this[SOURCE]) };
+  }
+
   /** Whether `stream()` would yield anything. */
   get hasBody(): boolean {
-    return more(this[SOURCE]) !== null || hasBody(this[SOURCE]);
+    return this.isIncomplete || hasBody(this[SOURCE]);
   }
 
   /** The view of a request that `console.log(request)` prints in Node and Bun. */

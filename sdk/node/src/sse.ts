@@ -13,6 +13,8 @@ export interface ServerSentEvent {
   readonly retry?: number | undefined;
 }
 
+type Events = AsyncIterable<ServerSentEvent | string> | Iterable<ServerSentEvent | string>;
+
 /** Options of {@link sse}. */
 export interface SseInit extends ReplyInit {
   /** Milliseconds of silence after which a comment is sent, so that nobody on the way takes the connection for dead; 15,000 by default. */
@@ -38,7 +40,7 @@ const COMMENT = ':\n\n';
  * @param events The events, or text as the data of one; or a function that returns them.
  */
 export function sse(
-  events: AsyncIterable<ServerSentEvent | string> | (() => AsyncIterable<ServerSentEvent | string>),
+  events: Events | (() => Events),
   init: SseInit = {},
 ): Reply {
   const { keepAlive = KEEP_ALIVE_MS, ...rest } = init;
@@ -48,10 +50,10 @@ export function sse(
   return rest.headers === undefined && rest.status === undefined ? plain : reply(plain, rest);
 }
 
-async function* pieces(events: AsyncIterable<ServerSentEvent | string>, keepAlive: number): AsyncGenerator<string> {
-  const iterator = events[Symbol.asyncIterator]();
+async function* pieces(events: Events, keepAlive: number): AsyncGenerator<string> {
+  const iterator = Symbol.asyncIterator in events ? events[Symbol.asyncIterator]() : events[Symbol.iterator]();
   try {
-    let next = iterator.next();
+    let next = Promise.resolve(iterator.next());
     for (;;) {
       const step = await within(next, keepAlive);
       if (step === null) {
@@ -60,7 +62,7 @@ async function* pieces(events: AsyncIterable<ServerSentEvent | string>, keepAliv
       }
       if (step.done === true) return;
       yield eventText(step.value);
-      next = iterator.next();
+      next = Promise.resolve(iterator.next());
     }
   } finally {
     void Promise.resolve(iterator.return?.()).catch(() => {});

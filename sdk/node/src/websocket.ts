@@ -71,7 +71,7 @@ export class WebSocketUpgrade {
 
 /**
  * Accepts a WebSocket. The connection does not count against the pool's `concurrency` and has no time limit. A request that asks for no
- * WebSocket is answered 426.
+ * WebSocket is answered 400.
  *
  * ```js
  * app.get('/chat/:room', (request) => websocket({

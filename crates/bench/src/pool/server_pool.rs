@@ -102,6 +102,7 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
         workers_min: workers,
         workers_max: workers,
         concurrency: plan.in_flight.map_or(1, usize::from),
+        concurrency_max: plan.in_flight.map_or(1, usize::from),
         connections_max: 1,
         queue_max: OUTSTANDING_MAX,
         queue_bytes_max: OUTSTANDING_MAX.saturating_mul(MESSAGE_BYTES + plan.payload),

@@ -2,7 +2,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use forebay_server::config::{Config, Environment, Target, Worker};
 
-use crate::{arguments::ConfigFile, commands::strip::PARSER, output};
+use crate::{arguments::Served, commands::strip::PARSER, output};
 
 /// Values of the environment shorter than this are printed as they are: they are no secrets, and occur everywhere.
 const SECRET_BYTES_MIN: usize = 4;
@@ -20,7 +20,7 @@ const CLOSE: char = '\u{fdd1}';
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
-    config: ConfigFile,
+    served: Served,
 
     /// Fail when a database cannot be reached to check the statements of routes. Example: forebay check --require-databases
     #[arg(long)]
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
         asked.borrow_mut().insert(value.clone(), name.to_owned());
         Some(value)
     };
-    let mut config = Config::load_in(&arguments.config.config, &Environment { env: &env, ..real })?;
+    let mut config = arguments.served.load_in(&Environment { env: &env, ..real })?;
     forebay_server::check_certificates(&config)?;
     for name in forebay_server::check_scripts(&config, PARSER)? {
         output::complaint(&format!(

@@ -2,12 +2,12 @@ use std::time::Instant;
 
 use forebay_server::{
     Reload, Server,
-    config::{Certificate, Config},
+    config::{Certificate, Config, Environment},
     logging,
 };
 
 use crate::{
-    arguments::ConfigFile,
+    arguments::Served,
     commands::{guard, strip::PARSER},
     output::{self, OutputError},
     overrides::{DEVELOPMENT, Overrides},
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    config: ConfigFile,
+    served: Served,
     #[command(flatten)]
     overrides: Overrides,
     /// Reload when the configuration or a handler's code changes. Example: forebay serve --watch
@@ -30,12 +30,12 @@ pub(crate) struct ServeArgs {
 
 pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> {
     let ServeArgs {
-        config: ConfigFile { config: file },
+        served,
         overrides,
         watch,
     } = arguments;
     let load = move || -> anyhow::Result<Config> {
-        let mut config = Config::load(&file)?;
+        let mut config = served.load_in(&Environment::current())?;
         overrides.apply(&mut config)?;
         Ok(config)
     };

@@ -256,7 +256,7 @@ fn a_handler_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
     }
     folder.write("forebay.toml", config);
     let expected = [
-        "nothing.mjs:1:1: pool.nothing-mjs: exports no handler: expected `export default` of a router()",
+        "nothing.mjs:1:1: pool.nothing-mjs: exports no handler and does not listen: expected",
         "syntax.js:2:11: pool.syntax-js: SyntaxError: ",
         "syntax.mjs:2:11: pool.syntax-mjs: SyntaxError: ",
         "syntax.py:2:10: pool.syntax-py: SyntaxError: ",

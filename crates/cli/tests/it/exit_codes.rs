@@ -67,7 +67,7 @@ fn a_wrong_command_line_ends_with_2_before_anything_happens() {
 #[test]
 fn a_configuration_that_is_not_there_or_not_valid_ends_with_3_and_says_what_to_do() {
     let folder = Folder::new();
-    let first = "`forebay new DIR` writes one to start with; `-c FILE` names another";
+    let first = "`forebay new DIR` writes one to start with; `-c FILE` names another; `forebay serve APPLICATION` needs none";
     let elsewhere = "the same in the server's folder; `-c FILE` or `--socket FILE` for a server elsewhere";
     for (command, hint) in [
         (&["serve"][..], first),

@@ -148,3 +148,65 @@ fn watch_puts_a_changed_handler_in_force() {
     folder.write("api.mjs", "export default () => 'changed';");
     wait_until("the changed handler", || serving.get("/api").text() == "changed");
 }
+
+const APPLICATION: &str = "import { createServer } from 'node:http';
+createServer((req, res) => res.end(`${req.url} ${process.env.GREETING} ${process.versions.bun === undefined}`)).listen(3000);
+";
+
+#[test]
+fn an_application_is_served_without_a_configuration() {
+    let folder = Folder::new();
+    folder.write("app/main.mjs", APPLICATION);
+    folder.write(
+        "app.py",
+        "def app(environ, start):\n    start('200 OK', [])\n    return [environ['PATH_INFO'].encode()]\n",
+    );
+    for (arguments, text) in [
+        (&["app/main.mjs"][..], "/a hello true"),
+        (&["app/main.mjs", "--runtime", "bun"], "/a hello false"),
+        (&["app.py"], "/a"),
+        (&["app.py:app"], "/a"),
+        (&["app:app"], "/a"),
+    ] {
+        let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "off"];
+        let mut command = forebay(folder.path(), &[&own, arguments].concat());
+        command.env("GREETING", "hello");
+        let serving = Serving::spawn(folder.path(), command);
+        let answer = serving.get("/a");
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, text),
+            "{arguments:?}: {}",
+            serving.log()
+        );
+    }
+    let checked = run(folder.path(), &["check", "app/main.mjs"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.out.contains("[pool.app]"), "{}", checked.out);
+}
+
+#[test]
+fn an_application_that_cannot_be_served_is_refused() {
+    let folder = Folder::new();
+    folder.write("app.mjs", "export default () => {\n  let a = ;\n};");
+    folder.write("app.txt", "");
+    let missing = format!(
+        "cannot serve `none.mjs`: there is no file `{}`",
+        folder.path().join("none.mjs").display()
+    );
+    for (arguments, code, reason) in [
+        (&["none.mjs"][..], 3, missing.as_str()),
+        (
+            &["app.txt"],
+            3,
+            "cannot serve `app.txt`: \"auto\" knows handlers that end with .mjs",
+        ),
+        (&["app.mjs"], 1, "app.mjs:2:11: pool.app: SyntaxError"),
+        (&["app.mjs", "-c", "forebay.toml"], 2, "cannot be used with"),
+        (&["--runtime", "bun"], 2, "--runtime"),
+    ] {
+        let refused = run(folder.path(), &[&["serve"], arguments].concat());
+        assert_eq!(refused.code, code, "{arguments:?}: {}", refused.err);
+        assert!(refused.err.contains(reason), "{arguments:?}: {}", refused.err);
+    }
+}

@@ -312,7 +312,7 @@ fn a_pool_of_one_line_has_every_default() {
     assert_eq!(pool.workers, Workers { min: 1, max: 4 });
     assert_eq!(
         (pool.concurrency, pool.queue_max, pool.queue_bytes_max),
-        (1, 1024, 64 << 20)
+        (None, 1024, 64 << 20)
     );
     assert_eq!(pool.queue_timeout, Duration::from_secs(10));
     assert_eq!(pool.run_timeout, Duration::from_secs(30));

@@ -85,7 +85,7 @@ impl Resync {
         let about_link = job == 0 && slot == 0;
         let fits = match FrameType::from_code(bytes[4]) {
             FrameType::Hello | FrameType::Failed | FrameType::Profiled => about_link && length > 1,
-            FrameType::Ready => about_link && length == 0,
+            FrameType::Ready => about_link,
             FrameType::Log => length > 1,
             FrameType::Window => job > 0 && length == 4,
             FrameType::Reset => job > 0 && length == 0,

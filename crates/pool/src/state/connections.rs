@@ -23,6 +23,18 @@ impl<L: LinkPort> State<L> {
         self.detached += 1;
     }
 
+    /// Ends all connections, and refuses further ones: clients come again and get workers of another pool.
+    pub(crate) fn end_connections(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        self.ends_connections = true;
+        let workers = self.workers.iter();
+        let connections: Vec<_> = workers.flat_map(|(_, worker)| worker.detached()).collect();
+        for key in connections {
+            let pool = self.options.name.clone();
+            self.fail(key, Failure::Stopping { pool }, out);
+            self.abandon(key, AbortReason::ServerEnds, now, out);
+        }
+    }
+
     /// Handles a MESSAGE. An error means that the worker has broken the protocol.
     pub(crate) fn message(
         &mut self,

@@ -162,6 +162,8 @@ pub(crate) struct State<L> {
     /// Number of jobs that have left their slots.
     detached: usize,
     rooms: Rooms,
+    /// Whether connections have been told to end, and no further ones are taken.
+    ends_connections: bool,
     /// Number of workers that may be busy before jobs are packed onto them: the number of cores.
     cores: usize,
     pub(crate) counters: Counters,
@@ -179,10 +181,21 @@ impl<L: LinkPort> State<L> {
             arrivals: 0,
             detached: 0,
             rooms: Rooms::default(),
+            ends_connections: false,
             cores,
             counters: Counters::default(),
             timings: Timings::default(),
         }
+    }
+
+    /// Takes the number of jobs that a worker asks for. All workers of a pool run the same handler, so it holds for all of them.
+    pub(crate) fn raise_concurrency(&mut self, asked: usize) {
+        let Options {
+            concurrency,
+            concurrency_max,
+            ..
+        } = &mut self.options;
+        *concurrency = asked.clamp(*concurrency, *concurrency_max);
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -415,6 +428,9 @@ impl<L: LinkPort> State<L> {
         let refusal = if answer.upgrade().is_some() && !job.may_upgrade {
             let what = "the client has not asked for an upgrade".to_owned();
             Some(Failure::InvalidAnswer { what })
+        } else if answer.is_detached() && self.ends_connections {
+            let pool = self.options.name.clone();
+            Some(Failure::Stopping { pool })
         } else if is_full {
             let pool = self.options.name.clone();
             Some(Failure::TooManyConnections {

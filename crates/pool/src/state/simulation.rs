@@ -198,6 +198,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
     };
     let options = Options {
         concurrency: 2,
+        concurrency_max: 2,
         kill_grace: ms(300),
         ..options(&mut Dice::new(0), nature)
     };

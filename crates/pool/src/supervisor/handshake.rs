@@ -28,6 +28,8 @@ const READ_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) claims: Claims,
+    /// Number of jobs that the worker asks for; 0: what the pool says.
+    pub(super) concurrency: usize,
     /// Bytes that arrived after READY.
     pub(super) rest: BytesMut,
     pub(super) input: Input,
@@ -83,10 +85,18 @@ struct Init<'a> {
     handler: Option<&'a str>,
     start: Option<&'a str>,
     concurrency: usize,
+    concurrency_max: usize,
     window_bytes: u32,
     inline_body_bytes: usize,
     /// Whether a response may be a part of a file whose descriptor comes with it.
     files: bool,
+}
+
+/// The payload of READY, which may be empty.
+#[derive(Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    concurrency: usize,
 }
 
 #[derive(Deserialize)]
@@ -110,6 +120,7 @@ pub(super) async fn perform(
         protocol @ (Protocol::Jsonl | Protocol::Wabur { .. }) => {
             return Ok(Ready {
                 claims: Claims::None,
+                concurrency: 0,
                 rest: BytesMut::new(),
                 input: Input::Messages(Decoder::new(protocol, link.message_bytes_max())),
             });
@@ -139,8 +150,13 @@ pub(super) async fn perform(
         match header.kind {
             FrameType::Ready => {
                 link.profiles.told(hello.runtime.clone(), hello.profile);
+                let asked = match &payload[..] {
+                    [] => Asked::default(),
+                    payload => json(payload, "READY with what the worker asks for")?,
+                };
                 return Ok(Ready {
                     claims: hello.claims(),
+                    concurrency: asked.concurrency,
                     rest: frames.bytes,
                     input: frames.input,
                 });
@@ -174,6 +190,7 @@ fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
         handler: program.handler.as_ref().and_then(|path| path.to_str()),
         start: program.start.as_ref().and_then(|path| path.to_str()),
         concurrency: options.concurrency,
+        concurrency_max: options.concurrency_max,
         window_bytes: WINDOW_BYTES,
         inline_body_bytes: INLINE_BODY_BYTES,
         files: link.protocol == Protocol::Framed,

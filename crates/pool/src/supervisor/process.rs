@@ -378,6 +378,7 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
     let uses_page = process.link().set_claims(ready.claims);
     pool.change(None, |session| {
         let (state, out) = session.parts();
+        state.raise_concurrency(ready.concurrency);
         state.worker_ready(key, uses_page, Instant::now(), out);
     });
     // Only now: the reader may find the link's end at once, and then the worker's key can be reused.

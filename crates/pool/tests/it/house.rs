@@ -32,6 +32,7 @@ pub(crate) fn options() -> Options {
         workers_min: 1,
         workers_max: 1,
         concurrency: 1,
+        concurrency_max: 1,
         connections_max: 100,
         queue_max: 100,
         queue_bytes_max: 64 << 20,

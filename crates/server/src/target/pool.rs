@@ -459,6 +459,10 @@ impl PoolStream<'_> {
                         windowed: true,
                     }
                 }
+                // Its client comes again by itself.
+                Delivery::Failed(Failure::Stopping { .. }) if self.is_detached => {
+                    Piece::new(Bytes::new(), true)
+                }
                 Delivery::Failed(failure) => return Err(failure.into()),
                 _ => unreachable!("one answer comes, and first"),
             },

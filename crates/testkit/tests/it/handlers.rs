@@ -1,7 +1,5 @@
 //! Handlers as people write them, alone in a folder.
 
-use std::path::Path;
-
 use forebay_testkit::Setup;
 
 use crate::support::{ONE_WORKER, Runtime};
@@ -175,39 +173,6 @@ fn an_unhandled_mistake_in_a_module_names_the_module_in_the_log() {
         let server = pool_of(runtime, "api.mjs", "export default 7;").start();
         server.wait_for_log(&["ERROR", "exports no handler"]);
         assert_eq!(server.get("/").status, 503, "{runtime:?}");
-    }
-}
-
-#[test]
-fn an_application_of_another_framework_is_named_when_its_worker_starts() {
-    let fastify =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node/node_modules/fastify/fastify.js");
-    let fastify = format!(
-        "import fastify from {:?};\nconst app = fastify();\napp.get('/', async () => 'x');\nexport default app;",
-        fastify.canonicalize().expect("make deps has installed it")
-    );
-    for runtime in Runtime::BOTH {
-        for (module, source, what) in [
-            (
-                "api.mjs",
-                "export default function api(req, res) {\n  res.setHeader('x-a', 'b');\n  res.end('x');\n}",
-                "a function (req, res) of `node:http`",
-            ),
-            (
-                "api.ts",
-                "import { createServer, type ServerResponse } from 'node:http';\n\
-                 const app = (req: unknown, res: ServerResponse): void => void res.writeHead(200).end();\n\
-                 export default createServer(app);",
-                "a server of `node:http`",
-            ),
-            ("api.mjs", &fastify, "a Fastify application"),
-        ] {
-            let server = pool_of(runtime, module, source).start();
-            let line = server.wait_for_log(&["ERROR", "which cannot be a handler", "docs/guide/pools.md"]);
-            let told = format!("{module} exports {what}, which cannot be a handler");
-            assert!(line.contains(&told), "{runtime:?}: {line}\nhas no {told}");
-            assert_eq!(server.get("/").status, 503, "{runtime:?}");
-        }
     }
 }
 

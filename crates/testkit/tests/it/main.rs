@@ -2,6 +2,7 @@
 
 mod acme;
 mod admin;
+mod applications;
 mod architecture;
 mod bodies;
 mod certificates;
@@ -59,6 +60,7 @@ mod support;
 mod techempower;
 mod tls;
 mod wabur;
+mod websockets;
 mod workflow_admission;
 mod workflow_decisions;
 mod workflow_modules;

@@ -70,6 +70,14 @@ fn mistakes_are_found_at_their_places() {
 #[test]
 fn what_can_be_loaded_has_no_problems() {
     for (file, source) in [
+        ("a.mjs", "import express from 'express';\nexpress().listen(3000);"),
+        ("a.mjs", "import { start } from './server.mjs';\nstart();"),
+        ("a.js", "require('./server');"),
+        ("a.ts", "import { serve } from 'h3';\nserve(app as App);"),
+        (
+            "a.mjs",
+            "const { start } = await import(process.env.SERVER);\nstart();",
+        ),
         (
             "a.mjs",
             "#!/usr/bin/env node\nexport function handler() { return 1; }",
@@ -116,7 +124,7 @@ fn what_can_be_loaded_has_no_problems() {
 fn bun_runs_more_than_node() {
     for (file, source) in [
         ("a.js", "export default () => <p>hello</p>;"),
-        ("a.js", "import b from './b.js';\nmodule.exports = b;"),
+        ("a.js", "import b from 'b';\nmodule.exports = b;"),
         ("a.mjs", "export default @logged class {}"),
     ] {
         let [node, bun] = problems(file, source);

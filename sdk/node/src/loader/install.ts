@@ -15,6 +15,7 @@ const PROVIDED: Readonly<Record<string, string>> = {
   'forebay/qoper8/handlers': '../qoper8/handlers.js',
   'forebay/store': '../store/index.js',
   'forebay/records': '../records/index.js',
+  'forebay/node-http': '../node-http/index.js',
   'forebay/sql': '../sql/index.js',
   'forebay/stdio': '../stdio/index.js',
   'forebay/mgweb': '../mgweb/index.js',

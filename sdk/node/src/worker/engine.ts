@@ -55,7 +55,7 @@ import type { HandlerSource } from './messages.js';
 import type { Page } from './page.js';
 import { report } from './report.js';
 import { LOST_DETAIL, SharedCommits, lostResponse, type CompleteResponse } from './shared-commits.js';
-import { Socket, publishPayload, readClose, textFlag, type SocketOwner } from './socket.js';
+import { SERVICE_RESTART, Socket, publishPayload, readClose, textFlag, type SocketOwner } from './socket.js';
 import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while this many bytes wait to be sent. */
@@ -69,9 +69,6 @@ const ANSWER_LENGTH_MAX = 65_536;
 const NO_HEADERS: readonly string[] = [];
 const NO_BYTES = new Uint8Array(0);
 
-/** The close code of a WebSocket whose worker ends. */
-const SERVICE_RESTART = 1012;
-
 /** Members of the INIT frame that workers use. */
 export interface Init {
   readonly pool: string;
@@ -79,6 +76,8 @@ export interface Init {
   readonly handler: string | null;
   readonly start: string | null;
   readonly concurrency: number;
+  /** What a worker whose handler waits may ask for instead. */
+  readonly concurrency_max?: number;
   readonly window_bytes: number;
   /** Whether the pool runs inside a program; then errors are reported in full to the sender of a message. */
   readonly library?: boolean;
@@ -564,7 +563,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   #upgrade(job: Job, upgrade: WebSocketUpgrade): void {
     const { request } = job;
     if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
-      this.#fail(job, new HttpError(426, 'there is a WebSocket here', { headers: { upgrade: 'websocket' } }));
+      this.#fail(job, new HttpError(400, 'this is the address of a WebSocket: open one'));
       return;
     }
     this.#commits.settle();

@@ -40,9 +40,10 @@ export async function serveFrames(
     engine.calls = openCalls(init, generation, (bytes) => engine.link.write(bytes));
     try {
       await prepared;
-      const { handle, stop } = await start(init.start, () => load(init), context);
-      engine.serve(init, context, handle, stop);
-      engine.link.write(frame(READY, 0, generation, 0, 0));
+      const { handle, waits, stop } = await start(init.start, () => load(init), context);
+      const concurrency = Math.max(init.concurrency, waits ? (init.concurrency_max ?? 0) : 0);
+      engine.serve({ ...init, concurrency }, context, handle, stop);
+      engine.link.write(frame(READY, 0, generation, 0, 0, concurrency > init.concurrency ? JSON.stringify({ concurrency }) : ''));
     } catch (error) {
       const { message, stack } = error instanceof Error ? error : new Error(String(error));
       engine.link.write(frame(FAILED, 0, generation, 0, 0, JSON.stringify({ message, stack })));

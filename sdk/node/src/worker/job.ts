@@ -9,6 +9,9 @@ import type { Socket } from './socket.js';
 /** Size of the receive window for request bodies; it is replenished once half of it has been read. */
 const READ_WINDOW_BYTES = 262_144;
 
+/** The reason of ABORT when the pool is replaced or stops. */
+const SERVER_ENDS = 3;
+
 /** The interface of the worker for its jobs. */
 export interface JobOwner {
   readonly context: WorkerContext;
@@ -31,6 +34,8 @@ export class Job implements Context, BodySource {
   isLost = false;
   /** Called when the window grows, the job is aborted or its stream is to end; set while a streamed response waits. */
   wake: (() => void) | null = null;
+  /** Called when the job is aborted; cheaper than `signal`. */
+  onAbort: ((error: Error) => void) | null = null;
   /** Whether its stream is to end now, because the worker ends. */
   isEnding = false;
   /** Its WebSocket, once it is one. */
@@ -100,12 +105,18 @@ export class Job implements Context, BodySource {
     return this.#abortReason !== 0;
   }
 
+  /** Whether the server has ended it because the pool is replaced or stops. */
+  get isStopped(): boolean {
+    return this.#abortReason === SERVER_ENDS;
+  }
+
   /** The server no longer wants the response. */
   abort(reason: number): void {
     if (this.#abortReason !== 0) return;
     this.#abortReason = reason;
     this.#controller?.abort(abortError(reason));
     this.failBody(abortError(reason));
+    this.onAbort?.(abortError(reason));
     this.wake?.();
   }
 

@@ -1,7 +1,7 @@
 /** The life cycle of every worker process, whatever its protocol: loads the handler, handles signals, exits on uncaught errors. */
 import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from '../context.js';
-import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
+import { loadHandler, type Handler, type Hook, type Listening, type LoadedHandler } from '../handler.js';
 import { pageAddon } from '../page-addon.js';
 import { isEndedCall } from './calls.js';
 import type { Init } from './engine.js';
@@ -11,6 +11,8 @@ import { report } from './report.js';
 /** A handler whose start hooks have run. */
 export interface StartedHandler {
   readonly handle: Handler;
+  /** Whether it waits instead of blocking. */
+  readonly waits: boolean;
   /** Stop hooks in the order in which they run. */
   readonly stop: readonly Hook[];
 }
@@ -24,12 +26,12 @@ export async function start(
   const first = startUp === null ? null : startHooks(await import(pathToFileURL(startUp).href));
   const handler = await load();
   for (const hook of [...(first?.start ?? []), ...handler.start]) await hook(context);
-  return { handle: handler.handle, stop: [...handler.stop, ...(first?.stop ?? [])] };
+  return { handle: handler.handle, waits: handler.waits, stop: [...handler.stop, ...(first?.stop ?? [])] };
 }
 
 /** Loads the handlers named in INIT: message handlers, or a module that handles requests or messages. */
 export async function loadHandlers({ messages, handler, library, load }: Init): Promise<LoadedHandler> {
-  if (library !== true) return loadFile(handler);
+  if (library !== true) return loadFile(handler, true);
   const { answerMessages, loadMessages } = await import('./messages.js');
   if (messages !== undefined) return loadMessages(messages, load ?? []);
   const loaded = await loadFile(handler);
@@ -37,16 +39,31 @@ export async function loadHandlers({ messages, handler, library, load }: Init): 
   return table === undefined ? loaded : { ...answerMessages(table), start: loaded.start, stop: loaded.stop };
 }
 
-/** Imports a handler module. */
-export async function loadFile(file: string | null): Promise<LoadedHandler> {
+/** Imports a handler module. `mayListen`: it may be an application that listens. */
+export async function loadFile(file: string | null, mayListen = false): Promise<LoadedHandler> {
   if (file === null) throw new TypeError('the pool names no handler file');
+  const listening = mayListen ? await standIn() : undefined;
+  const { exit } = process;
+  process.exit = (code) => {
+    report('the application has called process.exit() while it was loaded, so its worker ends', new Error(`process.exit(${code ?? ''})`));
+    return exit(code);
+  };
   try {
-    return loadHandler(await import(pathToFileURL(file).href), file);
+    return await loadHandler(await import(pathToFileURL(file).href), file, listening);
   } catch (error) {
     // The stack of a syntax error does not name the file.
     if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
     throw error;
+  } finally {
+    process.exit = exit;
   }
+}
+
+/** Has `listen` of the application open no socket. */
+async function standIn(): Promise<Listening> {
+  const { standInForServers } = await import('../node-http/server.js');
+  if (process.versions['bun'] !== undefined) (await import('../node-http/bun-server.js')).standInForBun();
+  return standInForServers();
 }
 
 /** Makes SIGTERM drain the worker, and uncaught errors end it. */

@@ -82,7 +82,7 @@ function dispatcherOf(find: (type: string) => Promise<MessageHandler>, first: re
   const loadFirst = async () => {
     for (const type of first) await load(`POST/${encodeURIComponent(type)}`);
   };
-  return { handle: handle as LoadedHandler['handle'], isRouter: false, reads: [], start: [loadFirst], stop: [] };
+  return { handle: handle as LoadedHandler['handle'], isRouter: false, waits: false, reads: [], start: [loadFirst], stop: [] };
 }
 
 function answer(handler: MessageHandler, request: WireRequest, message: Message): unknown {

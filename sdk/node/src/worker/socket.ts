@@ -18,6 +18,7 @@ const INTERNAL_ERROR = 1011;
 const POLICY = 1008;
 const NO_CODE = 1005;
 const ABNORMAL = 1006;
+export const SERVICE_RESTART = 1012;
 
 /** What a socket needs of its worker. */
 export interface SocketOwner {
@@ -155,7 +156,7 @@ export class Socket implements ServerWebSocket {
   /** The window has grown, or the job was aborted. */
   #wake(): void {
     if (this.#job.aborted) {
-      this.closed(ABNORMAL, '');
+      this.closed(this.#job.isStopped ? SERVICE_RESTART : ABNORMAL, '');
       return;
     }
     this.#flush();

@@ -38,13 +38,16 @@ pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
         handler: None,
         start: None,
     };
+    let workers_max = (min + dice.size(0, 3)).max(1);
+    let concurrency = if dice.chance(700) { 1 } else { dice.size(2, 5) };
     Options {
         name: "simulated".into(),
         program,
         workers_min: min,
-        workers_max: (min + dice.size(0, 3)).max(1),
+        workers_max,
+        concurrency,
+        concurrency_max: concurrency,
         connections_max: usize::MAX,
-        concurrency: if dice.chance(700) { 1 } else { dice.size(2, 5) },
         queue_max: dice.size(1, 60),
         queue_bytes_max: dice.size(250, 8_000),
         start_timeout: Duration::from_millis(500),

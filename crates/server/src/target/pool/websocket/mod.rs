@@ -48,7 +48,7 @@ const SERVICE_RESTART: u16 = 1012;
 /// Checks a request to go over to WebSocket, before a worker gets it. `None`: it may be accepted.
 pub(super) fn refused(head: &Head) -> Result<Option<Reply<'static>>, Refusal> {
     if head.field("sec-websocket-version") != Some(b"13") {
-        let mut reply = Reply::new(426);
+        let mut reply = Reply::new(400);
         let mut headers = HeaderLines::default();
         headers.push_known("sec-websocket-version", "13");
         reply.headers = std::borrow::Cow::Owned(headers);
@@ -121,9 +121,15 @@ pub(super) struct WebSocketStream<'a> {
     /// Messages that the client may send at once, and when that was.
     allowance: f64,
     allowed_at: Instant,
+    /// Whether it was given up while the client took nothing, so that the client has not been told.
+    is_too_slow: bool,
     /// Until when a client that was sent a close may answer it.
     closing: Option<Instant>,
 }
+
+const TOO_SLOW: WebSocketError = WebSocketError::TooSlow {
+    bytes_max: PUBLISHED_BYTES_MAX,
+};
 
 /// What a poll has gathered for the client.
 #[derive(Debug, Default)]
@@ -168,6 +174,7 @@ impl<'a> WebSocketStream<'a> {
             is_pinged: false,
             allowance: f64::from(settings.messages_per_second_max),
             allowed_at: now,
+            is_too_slow: false,
             closing: None,
         })
     }
@@ -175,6 +182,11 @@ impl<'a> WebSocketStream<'a> {
     async fn next_piece(&mut self, client: &mut dyn Client) -> Result<Piece, End> {
         if self.owed > 0 && !self.pending.is_over() {
             self.pending.grant(mem::take(&mut self.owed) as u32);
+        }
+        if self.is_too_slow {
+            let mut close = Gathered::default();
+            self.begin_closing(&mut close, TOO_SLOW.code(), TOO_SLOW.to_string().as_bytes());
+            return Ok(Piece::new(close.bytes, true));
         }
         let gathered = poll_fn(|cx| self.poll_gather(cx, client)).await?;
         let until = Instant::now() + self.hold_max;
@@ -212,10 +224,7 @@ impl<'a> WebSocketStream<'a> {
                 Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
                 Poll::Ready(Delivery::Message(message)) => self.put(message, out),
                 Poll::Ready(Delivery::Close { code, reason }) => self.begin_closing(out, code, &reason),
-                Poll::Ready(Delivery::Overflow) => {
-                    let bytes_max = PUBLISHED_BYTES_MAX;
-                    self.fail(&WebSocketError::TooSlow { bytes_max }, out);
-                }
+                Poll::Ready(Delivery::Overflow) => self.fail(&TOO_SLOW, out),
                 Poll::Ready(Delivery::Failed(failure)) => {
                     let code = match failure {
                         Failure::WorkerDied { .. } | Failure::Stopping { .. } => SERVICE_RESTART,
@@ -436,6 +445,14 @@ impl BodyStream for WebSocketStream<'_> {
 
     fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
         Box::pin(self.next_piece(client))
+    }
+
+    /// A client that takes nothing may do so for a while: the worker need not wait for that.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if !self.pending.is_over() && self.pending.poll_overflow(cx).is_ready() {
+            self.fail(&TOO_SLOW, &mut Gathered::default());
+            self.is_too_slow = true;
+        }
     }
 }
 
