@@ -1,4 +1,4 @@
-"""Runs ASGI applications (ASGI 3, HTTP and lifespan)."""
+"""Runs ASGI applications (ASGI 3, HTTP, WebSocket and lifespan)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional, Tup
 
 from .._reply import HttpError
 from .._request import decoded_path
+from .._websocket import Closed
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
 from .answer import error_parts
 from .event_loop import AsyncJob
-from .job import DONE, NEW, FilePart, RequestAborted, bounded
+from .job import DONE, EVENT_STREAM, NEW, FilePart, RequestAborted, bounded
 from .report import report
+from .socket import INTERNAL_ERROR, Connection
 
 Message = MutableMapping[str, Any]
 Scope = Dict[str, Any]
@@ -62,8 +64,14 @@ class Asgi:
             error = HttpError(404, f"nothing answers {path}: the application is mounted at {mount}")
             await job.respond(*error_parts(error, job.request_id))
             return
-        channel = _Channel(job, scope["method"] == "HEAD", self._pairs)
-        await self._application(scope, channel.receive, channel.send)
+        is_socket = scope["type"] == "websocket"
+        channel = _SocketChannel(job, self._pairs) if is_socket else _Channel(job, scope["method"] == "HEAD", self._pairs)
+        try:
+            await self._application(scope, channel.receive, channel.send)
+        except Exception:
+            channel.failed()
+            raise
+        channel.returned()
         if job.state == DONE or job.gone:
             return
         missing = "an answer" if job.state == NEW else "the last part of its answer"
@@ -83,13 +91,15 @@ class Asgi:
         pairs = read_pairs(data, at, at + headers)
         at += headers
         host = b"localhost"
+        upgrade = b""
         for name, value in pairs:
             if name == b"host":
                 host = value
-                break
+            elif name == b"upgrade":
+                upgrade = value
         ip = data[at : at + peer].decode("latin-1")
         at += peer
-        return {
+        scope: Scope = {
             "type": "http",
             "asgi": _VERSIONS,
             "http_version": "1.1",
@@ -108,6 +118,14 @@ class Asgi:
                 **(_PATHSEND if job.owner.files else {}),
             },
         }
+        if upgrade.lower() == b"websocket":
+            # The server has checked the rest of the handshake.
+            del scope["method"]
+            scope["extensions"].pop("http.response.pathsend", None)
+            offered = b",".join([value for name, value in pairs if name == b"sec-websocket-protocol"]).decode("latin-1")
+            scope.update(type="websocket", scheme="ws", subprotocols=[each.strip() for each in offered.split(",") if each.strip()])
+            scope["extensions"]["websocket.http.response"] = {}
+        return scope
 
 
     def _server(self, host: bytes) -> Tuple[str, int]:
@@ -135,6 +153,12 @@ class _Channel:
         #: Whether the part of the body that came with the request was received, and whether all of it was.
         self._begun = False
         self._received = False
+
+    def failed(self) -> None:
+        """The application has raised; the response says so, or breaks off."""
+
+    def returned(self) -> None:
+        """The application has returned."""
 
     async def receive(self) -> Message:
         """The next part of the request body; after the last, `http.disconnect` as soon as the request has ended."""
@@ -211,11 +235,86 @@ class _Channel:
             if not more and not self._bare:
                 await job.respond(self._status, KIND_NONE, self._headers, bytes(body))
                 return
-            job.begin(self._status, KIND_NONE, self._headers)
+            if not self._bare and EVENT_STREAM in self._headers:
+                job.begin_detached(self._status, KIND_NONE, self._headers)
+            else:
+                job.begin(self._status, KIND_NONE, self._headers)
         if body and not self._bare:
             await job.send(bytes(body))
         if not more:
             job.finish()
+
+
+class _SocketChannel(_Channel):
+    """The `receive` and `send` of one WebSocket."""
+
+    __slots__ = ("_connection", "_is_connected")
+
+    def __init__(self, job: AsyncJob, pairs: Dict[Tuple[bytes, bytes], bytes]) -> None:
+        super().__init__(job, False, pairs)
+        self._connection: Optional[Connection] = None
+        #: Whether the application has been told that somebody wants to connect.
+        self._is_connected = False
+
+    def failed(self) -> None:
+        if self._connection is not None:
+            self._connection.close(INTERNAL_ERROR, "the application failed")
+
+    def returned(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    async def receive(self) -> Message:
+        """`websocket.connect`, then the client's messages, then `websocket.disconnect`."""
+        if not self._is_connected:
+            self._is_connected = True
+            return {"type": "websocket.connect"}
+        job = self._job
+        while self._connection is None:
+            if job.gone or job.state == DONE:
+                return {"type": "websocket.disconnect", "code": 1006, "reason": ""}
+            await job.changed()
+        message = await self._connection.receive()
+        if isinstance(message, Closed):
+            return {"type": "websocket.disconnect", "code": message.code, "reason": message.reason}
+        if isinstance(message, str):
+            return {"type": "websocket.receive", "text": message}
+        return {"type": "websocket.receive", "bytes": message}
+
+    async def send(self, message: Message) -> None:
+        """Accepts the connection or refuses it, sends messages at the client's pace, closes. Raises `OSError` if the connection has ended."""
+        kind = message["type"]
+        connection = self._connection
+        if connection is None:
+            await self._answer(kind, message)
+        elif kind == "websocket.send":
+            text = message.get("text")
+            await connection.send(message.get("bytes") or b"" if text is None else text)
+        elif kind == "websocket.close":
+            if connection.closed is not None:
+                raise RequestAborted(f"the WebSocket is closed ({connection.closed.code})")
+            connection.close(message.get("code", 1000), message.get("reason") or "")
+        else:
+            raise RuntimeError(f"the ASGI application sent {kind!r}, expected websocket.send or websocket.close")
+
+    async def _answer(self, kind: str, message: Message) -> None:
+        """Accepts or refuses."""
+        job = self._job
+        if job.gone or job.state == DONE:
+            raise RequestAborted(job.reason if job.gone else "the WebSocket was refused")
+        if kind == "websocket.accept":
+            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+            protocol = message.get("subprotocol")
+            if protocol:
+                headers.append((b"sec-websocket-protocol", protocol.encode("latin-1")))
+            self._connection = Connection(job, bounded(b"".join([self._pair(name, value) for name, value in headers])))
+            job.wake()
+        elif kind == "websocket.close":
+            await job.respond(403, KIND_NONE, b"", b"")
+        elif kind.startswith("websocket.http.response."):
+            await super().send({**message, "type": kind[len("websocket.") :]})
+        else:
+            raise RuntimeError(f"the ASGI application sent {kind!r}, expected websocket.accept, websocket.close or websocket.http.response.start")
 
 
 def _status(status: int) -> int:

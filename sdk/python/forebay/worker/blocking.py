@@ -20,7 +20,7 @@ from typing import Any, Callable, Deque, List, Optional, Tuple
 from .. import _store
 from .._calls import JOB
 from .._context import Interrupted, Log
-from .._wire import BODY, DRAIN, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, frame
+from .._wire import BODY, DRAIN, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, PUBLISH, REQUEST, frame
 from .answer import fail
 from .claims import Page
 from .job import BODY_FRAME_MAX, DONE, Exchange, FilePart, Job, Owner, sized
@@ -333,6 +333,10 @@ class BlockingEngine(Owner):
         inside, self._in_handler = self._in_handler, False
         self._send(data)
         self._back(inside)
+
+    def publish(self, flags: int, payload: bytes) -> None:
+        """Sends a message to all in a room. May be called from any thread."""
+        self.write(frame(PUBLISH, flags, self.generation, 0, 0, payload))
 
     def write_with_file(self, data: bytes, descriptor: int) -> None:
         """Sends a frame with the descriptor that it needs."""

@@ -11,37 +11,66 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, List, Optional, Set, cast
+from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, List, Optional, Protocol, Set, cast
 
 from .. import _store
 from .._calls import JOB, Calls
 from .._context import Log
-from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, RETURN
+from .._wire import CLOSE, DETACHED, DETACHED_SLOT, DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, MESSAGE, PUBLISH, REQUEST, RETURN, frame
 from .answer import fail
 from .claims import Page
-from .job import BEGUN, BODY_FRAME_MAX, CLIENT_GONE, DONE, Exchange, FilePart, Job, Owner, RequestAborted, sized
+from .job import BEGUN, BODY_FRAME_MAX, CLIENT_GONE, DONE, SERVER_ENDS, Exchange, FilePart, Job, Owner, RequestAborted, sized
 from .report import log_to, report
 
 #: Seconds for which finished responses are collected at most, so that one write carries several.
 COLLECT_SECONDS = 0.000_2
+#: Seconds for which tasks of WebSockets and event streams may go on after these have ended because the worker ends.
+LAST_SECONDS = 1.0
+#: Codes of WebSockets (RFC 6455, 7.4.1): the client has left without a word; the server restarts.
+ABNORMAL, SERVICE_RESTART = 1006, 1012
 #: Log lines are dropped, and counted, while this many bytes wait to be sent.
 LOG_BACKLOG_MAX = 1_048_576
+
+
+class SocketFrames(Protocol):
+    """The WebSocket of a job, as frames reach it."""
+
+    def take(self, kind: int, flags: int, payload: bytes) -> None:
+        """Handles a MESSAGE or CLOSE frame."""
+
+    def end(self, code: int, reason: str) -> None:
+        """The connection is over."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Closes the connection."""
 
 
 class AsyncJob(Job):
     """A job on the event loop. While it waits, it awaits a future."""
 
-    __slots__ = ("task", "_changed")
+    __slots__ = ("task", "socket", "is_detached", "_changed")
     owner: "AsyncEngine"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.task: Optional["asyncio.Task[None]"] = None
+        #: The WebSocket that was accepted.
+        self.socket: Optional[SocketFrames] = None
+        #: Whether it has left its slot.
+        self.is_detached = False
         self._changed: Optional["asyncio.Future[None]"] = None
 
     def take(self, kind: int, flags: int, data: bytes, at: int, end: int) -> None:
+        if self.socket is not None and kind in (MESSAGE, CLOSE):
+            self.socket.take(kind, flags, data[at:end])
+            self.wake()
+            return
         super().take(kind, flags, data, at, end)
+        if self.gone and self.socket is not None:
+            self.socket.end(SERVICE_RESTART if self.gone == SERVER_ENDS else ABNORMAL, "")
         self.wake()
+        if self.socket is not None:
+            return
         # A handler that is still computing may finish after its client has disconnected; one whose response is being sent is cancelled.
         if self.gone and (self.gone != CLIENT_GONE or self.state == BEGUN) and self.task is not None:
             self.task.cancel()
@@ -56,6 +85,21 @@ class AsyncJob(Job):
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._changed)
+
+    def begin_detached(self, status: int, kind: int, headers: bytes) -> None:
+        """Like `begin`, for a response that may last: the job leaves its slot."""
+        self.begin(status, kind, headers, DETACHED)
+        self.owner.detach(self)
+
+    def write_frame(self, kind: int, flags: int, payload: bytes) -> None:
+        """Sends a frame about this job."""
+        self.owner.write(frame(kind, flags, self.owner.generation, self.number, self.slot, payload))
+
+    def conclude(self) -> None:
+        """The job is over without a frame of its own."""
+        if self.state != DONE:
+            self.state = DONE
+            self.owner.over(self)
 
     async def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
         """Sends a complete response of any length and ends the job."""
@@ -203,8 +247,12 @@ class AsyncEngine(asyncio.Protocol, Owner):
         self._link: Optional[socket.socket] = None
         self._handle: Optional[Callable[[AsyncJob], Awaitable[None]]] = None
         self._jobs: Dict[int, AsyncJob] = {}
+        #: Jobs that have left their slots, by number.
+        self._detached: Dict[int, AsyncJob] = {}
         #: Running tasks, including those that continue after their response.
         self._tasks: Set["asyncio.Task[None]"] = set()
+        #: The tasks of jobs that have left their slots.
+        self._lasting: Set["asyncio.Task[None]"] = set()
         self._partial = b""
         #: Finished responses that are not written yet.
         self._responses: List[bytes] = []
@@ -234,7 +282,24 @@ class AsyncEngine(asyncio.Protocol, Owner):
         """Runs jobs until the server drains this worker; False if the server closes the link."""
         self._handle = handle
         self._end_if_done()
-        return await self._over
+        is_drained = await self._over
+        if is_drained:
+            await self._end_detached()
+        return is_drained
+
+    async def _end_detached(self) -> None:
+        """Ends event streams and WebSockets: their clients connect again, to another worker."""
+        for job in list(self._detached.values()):
+            if job.socket is not None:
+                job.socket.close(SERVICE_RESTART, "the worker ends")
+            else:
+                job.gone = SERVER_ENDS
+                if job.state == BEGUN:
+                    job.finish()
+                if job.task is not None:
+                    job.task.cancel()
+        if self._lasting:
+            await asyncio.wait(self._lasting, timeout=LAST_SECONDS)
 
     def drain(self) -> None:
         """Finishes claimed jobs, including work that continues after their response, and ends."""
@@ -295,7 +360,10 @@ class AsyncEngine(asyncio.Protocol, Owner):
                     self._calls.handle_return(flags, data, start, at)
             else:
                 job = self._jobs.get(slot)
-                if job is not None and job.number == number:
+                # The server may not know yet that a job has left its slot.
+                if job is None or job.number != number:
+                    job = self._detached.get(number)
+                if job is not None:
                     job.take(kind, flags, data, start, at)
         self._partial = data[at:]
         self._pump()
@@ -345,6 +413,7 @@ class AsyncEngine(asyncio.Protocol, Owner):
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        self._lasting.discard(task)
         self._end_if_done()
 
     async def _lead(self, job: AsyncJob) -> None:
@@ -361,7 +430,10 @@ class AsyncEngine(asyncio.Protocol, Owner):
         except Exception as error:
             fail(ImmediateExchange(job), error)
         finally:
-            if job.state != DONE:
+            if job.state != DONE and job.is_detached and job.gone:
+                # The server has forgotten it.
+                job.conclude()
+            elif job.state != DONE:
                 job.reset()
 
     # The interface for jobs.
@@ -405,12 +477,35 @@ class AsyncEngine(asyncio.Protocol, Owner):
         return True
 
     def over(self, job: Job) -> None:
+        assert isinstance(job, AsyncJob), "the engine makes its own jobs"
         if self._jobs.get(job.slot) is job:
             del self._jobs[job.slot]
-        assert isinstance(job, AsyncJob), "the engine makes its own jobs"
+        elif job.is_detached:
+            self._detached.pop(job.number, None)
         job.wake()
         if self._inbox:
             self._pump()
+
+    def detach(self, job: AsyncJob) -> None:
+        """Frees the slot of a job whose response may last: it no longer counts, and is not waited for when the worker ends."""
+        self._jobs.pop(job.slot, None)
+        job.slot = DETACHED_SLOT
+        job.is_detached = True
+        self._detached[job.number] = job
+        if job.task is not None:
+            self._tasks.discard(job.task)
+            self._lasting.add(job.task)
+        if self._inbox:
+            self._pump()
+        self._end_if_done()
+
+    def publish(self, flags: int, payload: bytes) -> None:
+        """Sends a message to all in a room. May be called from any thread."""
+        message = frame(PUBLISH, flags, self.generation, 0, 0, payload)
+        if _running_loop() is self._loop:
+            self.write(message)
+        else:
+            self._loop.call_soon_threadsafe(self.write, message)
 
     def log_of(self, job: Optional[Job]) -> Log:
         return log_to(self._log, self.generation, job)
@@ -427,6 +522,13 @@ class AsyncEngine(asyncio.Protocol, Owner):
             self._dropped_logs += 1
         else:
             self._transport.write(line)
+
+
+def _running_loop() -> Optional[asyncio.AbstractEventLoop]:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class ImmediateExchange(Exchange):

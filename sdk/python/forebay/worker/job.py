@@ -32,11 +32,14 @@ READ_WINDOW_BYTES = 262_144
 #: Longest payload of a BODY frame: small enough that a stream does not delay others.
 BODY_FRAME_MAX = 65_520
 
+#: In a header block, the content type of responses that may last: name and value follow each other.
+EVENT_STREAM = b"content-typetext/event-stream"
+
 #: States of a response.
 NEW, BEGUN, DONE = range(3)
 
-CLIENT_GONE = 1
-_REASONS = {CLIENT_GONE: "the client has gone", 2: "the deadline has passed", 3: "the server ends"}
+CLIENT_GONE, SERVER_ENDS = 1, 3
+_REASONS = {CLIENT_GONE: "the client has gone", 2: "the deadline has passed", SERVER_ENDS: "the server ends"}
 
 
 class RequestAborted(OSError):
@@ -207,7 +210,7 @@ class Job(BodySource, JobView):
             return False
         owner = self.owner
         # If the response cannot be encoded, nothing was sent, and another one may follow.
-        whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, body)
+        whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self.run_micros(), headers, body)
         self.state = DONE
         owner.write_response(whole)
         owner.over(self)
@@ -216,16 +219,16 @@ class Job(BodySource, JobView):
     def file_response(self, status: int, headers: bytes, part: FilePart) -> bytes:
         """The frame of a response whose body is a part of a file. It has to be sent with the descriptor; then the job ends."""
         body = FILE_PART.pack(part.offset, part.length)
-        return response(END | FILE, self.owner.generation, self.number, self.slot, status, KIND_NONE, self._micros(), headers, body)
+        return response(END | FILE, self.owner.generation, self.number, self.slot, status, KIND_NONE, self.run_micros(), headers, body)
 
-    def begin(self, status: int, kind: int, headers: bytes) -> None:
+    def begin(self, status: int, kind: int, headers: bytes, flags: int = 0) -> None:
         """Sends the head of a streamed response."""
         owner = self.owner
-        head = response(0, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, b"")
+        head = response(flags, owner.generation, self.number, self.slot, status, kind, self.run_micros(), headers, b"")
         self.state = BEGUN
         owner.write(head)
 
-    def _micros(self) -> int:
+    def run_micros(self) -> int:
         """Run time of the application in microseconds, capped at the maximum of the protocol."""
         return min(int((time.monotonic() - self.started) * 1e6), 0xFFFF_FFFF)
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any, Awaitable, Callable, Coroutine, Dict, List, NamedTuple, NoReturn, Optional
 
 from .. import _store
@@ -20,6 +21,7 @@ from .._app import is_coroutine_function, prepared_hook
 from .._calls import Calls, open_calls
 from .._context import State, WorkerContext, WorkerInfo
 from .._version import VERSION
+from .._websocket import set_publish
 from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, READY, frame
 from .asgi import Asgi, Lifespan, LifespanFailed
 from .blocking import BlockingEngine, LinkClosed
@@ -28,6 +30,7 @@ from .event_loop import AsyncEngine, AsyncJob, ThreadRunner
 from .handlers import AsyncHandlers, Handlers
 from .load import ASGI, FOREBAY, LoadedApplication, LoadError, import_file, load, parse_arguments
 from .report import report
+from .socket import published
 from .wsgi import Wsgi
 
 Hook = Callable[[Any], Any]
@@ -44,6 +47,8 @@ class Init(NamedTuple):
     handler: Optional[str]
     start: Optional[str]
     concurrency: int
+    #: What a worker whose application waits may ask for instead.
+    concurrency_max: int
     window_bytes: int
     files: bool
 
@@ -131,6 +136,7 @@ def _read_init(link: socket.socket) -> Init:
         payload = _exactly(link, length)
         if kind == INIT:
             members = {"handler": None, "start": None, "files": False, **json.loads(payload)}
+            members.setdefault("concurrency_max", members.get("concurrency"))
             for name in Init._fields:
                 if name not in members:
                     raise LinkClosed(f"the server sent an INIT without {name}")
@@ -178,13 +184,13 @@ def _is_async(program: Program, init: Init) -> bool:
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
-    """Runs a coroutine to its end, on the event loop of uvloop where the application's environment has it, as uvicorn does: it is faster."""
-    try:
-        run = importlib.import_module("uvloop").run
-    except (ImportError, AttributeError):
-        run = asyncio.run
-    status: int = run(work)
-    return status
+    """Runs a coroutine to its end, on the event loop of uvloop where the application's environment has it, as uvicorn does: it is faster. The variable
+    FOREBAY_LOOP=asyncio keeps Python's own."""
+    run: Callable[[Coroutine[Any, Any, int]], int] = asyncio.run
+    if os.environ.get("FOREBAY_LOOP") != "asyncio":
+        with suppress(ImportError, AttributeError):
+            run = importlib.import_module("uvloop").run
+    return run(work)
 
 
 def _context(init: Init, log: Any) -> WorkerContext:
@@ -201,6 +207,7 @@ def _serve_blocking(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
     engine = BlockingEngine(link, generation, init.window_bytes, init.files, page)
+    set_publish(lambda room, message: engine.publish(*published(room, message)))
     if calls is not None:
         calls.on_thread(engine.uninterrupted)
     context = _context(init, engine.log_of(None))
@@ -227,8 +234,11 @@ def _serve_blocking(
 async def _serve_async(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = AsyncEngine(generation, init.window_bytes, init.files, init.concurrency, page, calls)
+    # A coroutine that waits leaves the loop to others.
+    concurrency = init.concurrency_max if program.loaded.interface == ASGI else init.concurrency
+    engine = AsyncEngine(generation, init.window_bytes, init.files, concurrency, page, calls)
     await engine.open(link)
+    set_publish(lambda room, message: engine.publish(*published(room, message)))
     context = _context(init, engine.log_of(None))
     application = program.loaded.application
     handle: Callable[[AsyncJob], Awaitable[None]]
@@ -250,7 +260,8 @@ async def _serve_async(
         await engine.close()
         return 1
     _freeze_memory()
-    engine.write(frame(READY, 0, generation, 0, 0))
+    asked = b"" if concurrency == init.concurrency else json.dumps({"concurrency": concurrency}).encode()
+    engine.write(frame(READY, 0, generation, 0, 0, asked))
     if not await engine.serve(handle):
         _end_now(0)
     status = 0

@@ -9,6 +9,7 @@ mod life;
 mod sql;
 mod sql_pieces;
 mod store;
+mod websockets;
 
 use forebay_testkit::Setup;
 
