@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from . import _store
 from ._store.error import StoreError
 from ._store.native import Session, library
 from ._store.node import StoreNode
@@ -22,6 +23,8 @@ __all__ = ["IndexDefinition", "Store", "StoreError", "StoreNode", "StoreStats", 
 
 
 def _open_servers() -> Session:
+    if _store.provided is not None:
+        return library().open(_store.provided, [1, 0, 1, 0, 0, 0, DURABILITIES["relaxed"], 0, 0])
     environment = os.environ
     folder, mode = environment.get("FOREBAY_STORE", ""), environment.get("FOREBAY_STORE_MODE", "rw")
     if not folder or mode == "none":
