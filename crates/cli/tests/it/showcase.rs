@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process::Command,
 };
@@ -12,7 +12,7 @@ use forebay_testkit::{
     techempower::{Kind, problems},
 };
 
-use crate::run::{Serving, forebay, workspace};
+use crate::run::{Serving, forebay, node, workspace};
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -23,7 +23,9 @@ fn copy(from: &Path, to: &Path) {
                 .iter()
                 .any(|left_out| name == *left_out) => {}
             true => copy(&from, &to.join(name)),
-            false => drop(fs::copy(&from, to.join(name)).unwrap()),
+            // A server that runs there has a socket, too.
+            false if from.is_file() => drop(fs::copy(&from, to.join(name)).unwrap()),
+            false => {}
         }
     }
 }
@@ -37,6 +39,12 @@ pub(crate) fn examples() -> Folder {
             &folder.path().join(example),
         );
     }
+    let modules = "showcase/node_modules";
+    symlink(
+        workspace().join("examples").join(modules),
+        folder.path().join(modules),
+    )
+    .unwrap();
     folder
 }
 
@@ -112,7 +120,7 @@ fn make_run_serves_with_the_database_of_make_postgres() {
 #[test]
 fn every_route_answers_as_it_says() {
     let (folder, serving) = showcase(&[]);
-    serving.workers(13);
+    serving.workers(15);
     for (target, body) in [
         ("/local", "{\"status\":\"success\",\"result\":\"local\"}"),
         ("/helloworld", "{\"hello\":\"world\"}"),
@@ -148,6 +156,56 @@ fn every_route_answers_as_it_says() {
     ] {
         assert_eq!(serving.get(target).status, status, "{target}");
     }
+}
+
+#[test]
+fn applications_of_frameworks_answer_as_they_are() {
+    let (_folder, serving) = showcase(&[]);
+    for (framework, ada) in [
+        ("express", "Hello ada, from 127.0.0.1"),
+        ("fastify", "Hello ada"),
+        ("hono", "Hello ada"),
+        ("fastapi", "{\"name\":\"ada\",\"age\":0}"),
+    ] {
+        let hello = serving.get(&format!("/{framework}/helloworld"));
+        assert_eq!(
+            (hello.status, hello.text()),
+            (200, "{\"hello\":\"world\"}"),
+            "{framework}"
+        );
+        assert_eq!(serving.get(&format!("/{framework}/users/ada")).text(), ada);
+        assert_eq!(serving.get(&format!("/{framework}/nothing")).status, 404);
+    }
+    let events = serving.get("/hono/events");
+    assert_eq!(events.header("content-type"), Some("text/event-stream"));
+    assert!(
+        events.text().contains("data: event 3\nid: 3\n\n"),
+        "{}",
+        events.text()
+    );
+    // FastAPI's page finds its description below the path of the route.
+    assert!(
+        serving
+            .get("/fastapi/docs")
+            .text()
+            .contains("'/fastapi/openapi.json'")
+    );
+}
+
+#[test]
+fn browsers_talk_on_the_live_page() {
+    let (_folder, serving) = showcase(&[]);
+    let output = Command::new(node())
+        .arg("--test")
+        .arg(workspace().join("crates/cli/tests/site/live.test.mjs"))
+        .env("FOREBAY_SHOWCASE_URL", format!("http://{}", serving.address()))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ import { HttpError } from '../reply.js';
 import type { WireRequest } from '../request.js';
 import { Exchange, onOver } from './exchange.js';
 import { intercept } from './intercept.js';
+import { UpgradeSocket } from './upgrade.js';
 
 /** An address as an application names it; a number, or the path of a Unix socket. */
 interface Address {
@@ -160,7 +161,14 @@ export function handlerOf(server: StandIn): Handler {
   const listener = (request: unknown, response: unknown) => void server.emit('request', request, response);
   return (request, context) => {
     if (server[ADDRESS] === undefined) throw new HttpError(503, 'the application has closed its server');
+    const wire = request as WireRequest;
+    // As in Node, nobody's upgrade is a plain request.
+    if (server.listenerCount('upgrade') > 0 && wire.field('upgrade') !== null) {
+      const socket = new UpgradeSocket(wire);
+      server.emit('upgrade', new Exchange(wire, context).request, socket, Buffer.alloc(0));
+      return socket.outcome;
+    }
     open++;
-    return new Exchange(request as WireRequest, context).run(listener);
+    return new Exchange(wire, context).run(listener);
   };
 }

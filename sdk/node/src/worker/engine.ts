@@ -13,6 +13,7 @@ import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, isEventStream, toJson, toReply } from '../reply.js';
 import { messageSource, type Message, type Source } from '../source.js';
 import { hasOpenTransaction, rollBackOpenTransactions } from '../store/open-transactions.js';
+import { TunnelUpgrade } from '../tunnel.js';
 import { WebSocketUpgrade, setPublish, type WebSocketMessage } from '../websocket.js';
 import {
   ABORT,
@@ -56,7 +57,7 @@ import type { Page } from './page.js';
 import { report } from './report.js';
 import { LOST_DETAIL, SharedCommits, lostResponse, type CompleteResponse } from './shared-commits.js';
 import { SERVICE_RESTART, Socket, publishPayload, readClose, textFlag, type SocketOwner } from './socket.js';
-import { streamReply, type FrameSink } from './stream.js';
+import { sendPieces, streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while this many bytes wait to be sent. */
 const LOG_BACKLOG_MAX = 1_048_576;
@@ -376,7 +377,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   }
 
   #answer(job: Job, value: unknown): void {
-    if (value instanceof WebSocketUpgrade) {
+    if (value instanceof WebSocketUpgrade || value instanceof TunnelUpgrade) {
       this.#upgrade(job, value);
       return;
     }
@@ -557,12 +558,13 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
     this.#endJob(job);
   }
 
-  // The interface for WebSockets.
+  // The interface for upgraded connections.
 
-  /** Accepts a WebSocket. */
-  #upgrade(job: Job, upgrade: WebSocketUpgrade): void {
+  /** Takes over the connection of a job. */
+  #upgrade(job: Job, upgrade: WebSocketUpgrade | TunnelUpgrade): void {
     const { request } = job;
-    if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
+    const isWebSocket = upgrade instanceof WebSocketUpgrade;
+    if (isWebSocket && request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
       this.#fail(job, new HttpError(400, 'this is the address of a WebSocket: open one'));
       return;
     }
@@ -572,11 +574,18 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
       return;
     }
     const micros = microseconds(performance.now() - job.started);
-    const { headers, handlers, data } = upgrade;
-    this.link.write(responseFrame(UPGRADE, WEBSOCKET, this.#generation, job.number, job.slot, 101, 0, micros, headers, NO_BYTES));
-    job.socket = new Socket(this, job, handlers, data);
-    this.#detach(job);
-    job.socket.open();
+    const flags = isWebSocket ? WEBSOCKET : 0;
+    this.link.write(responseFrame(UPGRADE, flags, this.#generation, job.number, job.slot, 101, 0, micros, upgrade.headers, NO_BYTES));
+    if (isWebSocket) {
+      job.socket = new Socket(this, job, upgrade.handlers, upgrade.data);
+      this.#detach(job);
+      job.socket.open();
+    } else {
+      this.#detach(job);
+      const pieces = upgrade.pieces[Symbol.asyncIterator]();
+      void sendPieces(job, [], pieces.next(), pieces, this, (error) => this.reportSocket(job, error));
+      upgrade.start(job);
+    }
   }
 
   /** Frees the slot of a job whose response may last: it no longer counts as running. */
@@ -621,7 +630,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   }
 
   reportSocket(job: Job, error: unknown): void {
-    report(`the WebSocket of ${job.request.path} failed (request ${job.request.id})`, error);
+    report(`the connection of ${job.request.path} failed (request ${job.request.id})`, error);
   }
 
   idle(): Promise<void> {

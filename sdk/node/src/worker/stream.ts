@@ -55,8 +55,20 @@ export async function streamReply(
   // Awaited later in the loop; until then, a rejection must not count as unhandled.
   next.catch(() => {});
   sink.head(job, reply, EMPTY, false);
+  await sendPieces(job, gathered, next, pieces, sink, report);
+}
+
+/** Sends the pieces of a response whose head has been sent, and ends the job. */
+export async function sendPieces(
+  job: Job,
+  first: readonly Uint8Array[],
+  next: Promise<IteratorResult<unknown>>,
+  pieces: AsyncIterator<unknown>,
+  sink: FrameSink,
+  report: (error: unknown) => void,
+): Promise<void> {
   try {
-    for (const bytes of gathered) await send(job, bytes, sink);
+    for (const bytes of first) await send(job, bytes, sink);
     for (;;) {
       const step = await unlessAborted(job, next);
       if (step === null && job.isEnding && !job.aborted) {

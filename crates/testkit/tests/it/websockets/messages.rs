@@ -128,7 +128,7 @@ fn a_close_is_answered_from_both_sides() {
     let mut socket = Socket::open(&server, "/throw");
     socket.send("anything");
     assert_eq!(socket.receive().code(), 1011);
-    server.wait_for_log(&["the WebSocket of /throw failed", "on purpose"]);
+    server.wait_for_log(&["the connection of /throw failed", "on purpose"]);
     // A code that nobody may send is the handler's mistake.
     let mut socket = Socket::open(&server, "/close/1006");
     socket.send("now");

@@ -9,12 +9,12 @@ use crate::support::Runtime;
 
 const HANDLERS: &str = include_str!("../handlers/websockets.mjs");
 
-const CONTINUE: u8 = 0;
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
+pub(crate) const CONTINUE: u8 = 0;
+pub(crate) const TEXT: u8 = 1;
+pub(crate) const BINARY: u8 = 2;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
 
 /// A server with a pool of these handlers.
 fn pool(runtime: Runtime, keys: &str) -> Setup {
@@ -22,26 +22,26 @@ fn pool(runtime: Runtime, keys: &str) -> Setup {
 }
 
 /// A client of a WebSocket that speaks the protocol by itself, and so can break it.
-struct Socket {
-    client: Client,
+pub(crate) struct Socket {
+    pub(crate) client: Client,
     received: Vec<u8>,
 }
 
 /// A frame of the server.
 #[derive(Debug, PartialEq, Eq)]
-struct Frame {
-    opcode: u8,
-    payload: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) opcode: u8,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Frame {
-    fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         assert_eq!(self.opcode, TEXT, "{self:?}");
         std::str::from_utf8(&self.payload).expect("text is UTF-8")
     }
 
     /// The code of a close.
-    fn code(&self) -> u16 {
+    pub(crate) fn code(&self) -> u16 {
         assert_eq!(self.opcode, CLOSE, "{self:?}");
         let code = self.payload.first_chunk().expect("it has a code");
         u16::from_be_bytes(*code)
@@ -49,7 +49,7 @@ impl Frame {
 }
 
 /// The request for a WebSocket, with further header lines.
-fn request(target: &str, lines: &str) -> String {
+pub(crate) fn request(target: &str, lines: &str) -> String {
     format!(
         "GET {target} HTTP/1.1\r\nhost: test\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
          sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
@@ -57,7 +57,7 @@ fn request(target: &str, lines: &str) -> String {
 }
 
 impl Socket {
-    fn open(server: &Server, target: &str) -> Self {
+    pub(crate) fn open(server: &Server, target: &str) -> Self {
         let (socket, head) = Self::open_with(server, target, "");
         // RFC 6455, 1.3 has the key and this value.
         assert_eq!(
@@ -67,7 +67,7 @@ impl Socket {
         socket
     }
 
-    fn open_with(server: &Server, target: &str, lines: &str) -> (Self, Response) {
+    pub(crate) fn open_with(server: &Server, target: &str, lines: &str) -> (Self, Response) {
         let mut client = server.connect();
         client.send(request(target, lines));
         let head = client.head().expect("a head");
@@ -76,15 +76,15 @@ impl Socket {
         (Self { client, received }, head)
     }
 
-    fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         self.send_frame(TEXT, true, text.as_bytes());
     }
 
-    fn send_frame(&mut self, opcode: u8, is_final: bool, payload: &[u8]) {
+    pub(crate) fn send_frame(&mut self, opcode: u8, is_final: bool, payload: &[u8]) {
         self.client.send(frame(opcode, is_final, payload));
     }
 
-    fn receive(&mut self) -> Frame {
+    pub(crate) fn receive(&mut self) -> Frame {
         loop {
             if let Some((frame, used)) = read_frame(&self.received) {
                 self.received.drain(..used);
@@ -97,14 +97,14 @@ impl Socket {
     }
 
     /// Waits until the server ends the connection, and has sent nothing more.
-    fn ends(&mut self) {
+    pub(crate) fn ends(&mut self) {
         assert_eq!(self.received, b"");
         self.client.ends();
     }
 }
 
 /// A masked frame.
-fn frame(opcode: u8, is_final: bool, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(opcode: u8, is_final: bool, payload: &[u8]) -> Vec<u8> {
     let mask = [0x37, 0xfa, 0x21, 0x3d];
     let mut frame = vec![opcode | if is_final { 0x80 } else { 0 }];
     match payload.len() {
