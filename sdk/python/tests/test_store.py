@@ -13,6 +13,7 @@ import unittest
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
+from forebay.records import Records
 from forebay.store import StoreError, open_store
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1]
@@ -283,6 +284,24 @@ class StoreTest(unittest.TestCase):
         self.assertGreater(self.store.stats().last_commit, 0)
         with self.store.transaction():
             self.refused("busy", self.store.close)
+
+    def test_records_and_tql(self):
+        records = Records(self.store)
+        first, second = records.create({"kind": "Article", "title": "Sample", "n": 3}), records.create({"kind": "Article", "title": "Other"})
+        self.assertEqual(records.read(first), {"kind": "Article", "n": 3, "title": "Sample"})
+        self.assertIsNone(records.read(first, "Page"))
+        self.assertEqual((records.kind_of(first), records.list("Article"), records.list("Article", after=first, full=True)[0]["id"]), ("Article", [first, second], second))
+        self.assertEqual(records.tql({"where": ["EQ", "title", "'Sample"], "select": "$ref"})["results"], [first])
+        self.assertTrue(records.patch(first, {"n": None, "title": "New"}))
+        self.assertEqual(records.read(first), {"kind": "Article", "title": "New"})
+        self.assertTrue(records.update(second, {"kind": "Page"}))
+        self.assertEqual((records.delete(second), records.delete(second), records.read(second)), (True, False, None))
+        self.refused("tql_syntax", lambda: records.tql("nonsense ("))
+        with self.assertRaises(Thrown):
+            with self.store.transaction():
+                records.create({"kind": "Article"})
+                raise Thrown
+        self.assertEqual(records.list("Article"), [first])
 
     def test_an_error_can_be_sent_to_another_process(self):
         error = pickle.loads(pickle.dumps(StoreError("full", "no room")))

@@ -28,10 +28,13 @@ from .blocking import BlockingEngine, LinkClosed
 from .claims import Page, open_page
 from .event_loop import AsyncEngine, AsyncJob, ThreadRunner
 from .handlers import AsyncHandlers, Handlers
-from .load import ASGI, FOREBAY, LoadedApplication, LoadError, import_file, load, parse_arguments
+from .load import ASGI, FOREBAY, SLOW_IMPORT_SECONDS, LoadedApplication, LoadError, import_file, load, parse_arguments
 from .report import report
 from .socket import published
 from .wsgi import Wsgi
+
+#: What the log says of a lifespan that takes long to start.
+NO_STARTUP = f"the lifespan of the ASGI application has not sent lifespan.startup.complete for {SLOW_IMPORT_SECONDS:g} s, for which the worker waits"
 
 Hook = Callable[[Any], Any]
 
@@ -254,7 +257,9 @@ async def _serve_async(
         for hook in program.start:
             await _run_hook(hook, context)
         if lifespan is not None:
+            slow = asyncio.get_running_loop().call_later(SLOW_IMPORT_SECONDS, report, NO_STARTUP)
             await lifespan.start()
+            slow.cancel()
     except Exception as error:
         engine.write(_failed(generation, error))
         await engine.close()
