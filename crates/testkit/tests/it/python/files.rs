@@ -93,12 +93,13 @@ fn a_wrapped_file_is_what_reading_it_would_give() {
     let content = content();
     for keys in ["", "concurrency = 4"] {
         let server = files(keys).start();
+        let changed = vec![b'x'; 99_990];
         for (name, expected) in [
             ("rest", &content[1_000_000..]),
             ("packed", &content[..500_000]),
             ("memory", &content[..300_000]),
             ("small", b"a small file"),
-            ("changed", &[b'x'; 99_990]),
+            ("changed", &changed[..]),
         ] {
             let answer = server.get(&format!("/raw/{name}"));
             assert!(

@@ -1,4 +1,4 @@
-//! WebSockets of Python applications, spoken to by the Python package `websockets`.
+//! `WebSockets` of Python applications, spoken to by the Python package `websockets`.
 
 use std::process::Command;
 
