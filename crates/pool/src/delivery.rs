@@ -1,11 +1,14 @@
 //! Responses and failures of jobs, and where they are delivered.
 
-use std::time::Duration;
+use std::{os::fd::OwnedFd, time::Duration};
 
 use bytes::Bytes;
 use forebay_wire::{ContentKind, FrameType, Header, Pairs, ResponseView, WireError, flag};
 
 use crate::Failure;
+
+/// Bytes that say which part of a file is the body: offset and length.
+const FILE_PART_BYTES: usize = 16;
 
 /// Address of a waiting task: a thread's mailbox and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +78,7 @@ pub enum Upgrade {
 }
 
 /// A worker's RESPONSE or UPGRADE frame.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Answer {
     payload: Bytes,
     upgrade: Option<Upgrade>,
@@ -85,6 +88,18 @@ pub struct Answer {
     flags: u8,
     commit: u64,
     timing: Timing,
+    file: Option<FilePart>,
+}
+
+/// The part of a worker's file that is the body of a response. Neither the descriptor nor the part has been checked.
+#[derive(Debug)]
+pub struct FilePart {
+    /// The file, of which the worker may have descriptors too.
+    pub file: OwnedFd,
+    /// Where the part begins, in bytes.
+    pub offset: u64,
+    /// Bytes of the part.
+    pub length: u64,
 }
 
 /// How the time of a job was spent.
@@ -99,8 +114,13 @@ pub struct Timing {
 }
 
 impl Answer {
-    /// Decodes the payload of a RESPONSE or UPGRADE. Also returns the handler's run time in microseconds.
-    pub(crate) fn decode(header: &Header, payload: Bytes, commit: u64) -> Result<(Self, u32), WireError> {
+    /// Decodes the payload of a RESPONSE or UPGRADE, with the descriptor that came with it. Also returns the handler's run time in microseconds.
+    pub(crate) fn decode(
+        header: &Header,
+        mut payload: Bytes,
+        file: Option<OwnedFd>,
+        commit: u64,
+    ) -> Result<(Self, u32), WireError> {
         let flags = header.flags;
         let (view, upgrade) = match header.kind {
             FrameType::Upgrade if header.has(flag::WEBSOCKET) => {
@@ -111,6 +131,22 @@ impl Answer {
         };
         let (status, content, run_us) = (view.head.status, view.head.content, view.head.run_us);
         let body_at = (payload.len() - view.body.len()) as u32;
+        let file = match file {
+            None => None,
+            Some(file) => {
+                let part = <[u8; FILE_PART_BYTES]>::try_from(view.body).map_err(|_| WireError::FilePart)?;
+                if flags & flag::END == 0 {
+                    return Err(WireError::FilePart);
+                }
+                payload.truncate(body_at as usize);
+                let part = u128::from_le_bytes(part);
+                Some(FilePart {
+                    file,
+                    offset: part as u64,
+                    length: (part >> 64) as u64,
+                })
+            }
+        };
         Ok((
             Self {
                 payload,
@@ -121,6 +157,7 @@ impl Answer {
                 flags,
                 commit,
                 timing: Timing::default(),
+                file,
             },
             run_us,
         ))
@@ -154,6 +191,11 @@ impl Answer {
     /// The body or its first bytes. Shares the memory of the frame.
     pub fn body(&self) -> Bytes {
         self.payload.slice(self.body_at as usize..)
+    }
+
+    /// The file whose part is the body, in the place of [`Answer::body`]; `None` if there is none, or it was taken.
+    pub fn take_file(&mut self) -> Option<FilePart> {
+        self.file.take()
     }
 
     /// Whether the body is complete.

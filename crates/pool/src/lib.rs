@@ -29,7 +29,7 @@ mod worker_log;
 
 pub use asked::{NoAnswer, Whole};
 pub use calls::{Call, CallHandler, Unwritten};
-pub use delivery::{Answer, Delivery, Message, PUBLISHED_BYTES_MAX, Timing, Upgrade};
+pub use delivery::{Answer, Delivery, FilePart, Message, PUBLISHED_BYTES_MAX, Timing, Upgrade};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, HEADER_BYTES, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};

@@ -3,6 +3,8 @@
 //! the thread that answers the calls.
 
 use std::{
+    cell::RefCell,
+    collections::VecDeque,
     io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     rc::Rc,
@@ -11,7 +13,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use forebay_wire::{Frame, FrameType, HEADER_BYTES, OUTBOX_FRAME_ALIGN, Split, WireError, split_frame};
+use forebay_wire::{Frame, FrameType, HEADER_BYTES, OUTBOX_FRAME_ALIGN, Split, WireError, flag, split_frame};
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
@@ -28,6 +30,11 @@ use crate::{
 
 /// Maximum number of bytes per read of the socket.
 const READ_BYTES: usize = 64 * 1024;
+/// Maximum number of descriptors whose frames are not complete. The kernel ends a read behind the bytes that a descriptor came with, so an
+/// incomplete frame and the next one can have one each.
+const FILES_MAX: usize = 2;
+/// The error of a response whose descriptor could not be taken.
+const LOST_FILE: &str = "its file cannot be taken: the server has too many files open";
 /// Number of batches before other tasks of the thread get a turn, so that a worker that never stops sending does not starve them.
 const TURNS_MAX: usize = 16;
 /// Maximum number of reads from the pipe of a worker that is gone: more than a pipe can hold, and a limit in case another process still
@@ -45,6 +52,17 @@ pub(crate) struct Reader {
     /// Bytes that arrived together with the handshake.
     pub(crate) rest: BytesMut,
     pub(crate) input: Input,
+    /// Descriptors that arrived with frames, until their frames are handled.
+    pub(crate) files: RefCell<VecDeque<io::Result<OwnedFd>>>,
+}
+
+/// The outcome of one read.
+#[derive(Debug)]
+struct Received {
+    /// The number of bytes; 0 at the end of the input.
+    bytes: usize,
+    /// Whether nothing more had arrived. A read also ends behind the bytes that a descriptor came with.
+    is_all: bool,
 }
 
 /// How to decode the bytes of a worker.
@@ -142,9 +160,9 @@ impl Reader {
                 ready = socket.readable() => {
                     let mut ready = ready?;
                     match self.receive() {
-                        Ok(0) => return Ok(()),
-                        Ok(taken) => {
-                            if taken < READ_BYTES {
+                        Ok(Received { bytes: 0, .. }) => return Ok(()),
+                        Ok(received) => {
+                            if received.is_all {
                                 ready.clear_ready();
                             }
                             self.take_input(mailbox)?;
@@ -175,21 +193,28 @@ impl Reader {
     fn last_reads(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         for _ in 0..LAST_READS_MAX {
             match self.receive() {
-                Ok(0) | Err(_) => break,
+                Ok(Received { bytes: 0, .. }) | Err(_) => break,
                 Ok(_) => self.take_input(mailbox)?,
             }
         }
         Ok(self.link.unread().map_or(Ok(()), Err)?)
     }
 
-    fn receive(&mut self) -> io::Result<usize> {
+    fn receive(&mut self) -> io::Result<Received> {
         self.rest.reserve(READ_BYTES);
         let spare = self.rest.spare_capacity_mut();
         let wanted = spare.len().min(READ_BYTES);
-        let (read, _) = rustix::io::read(self.link.channel.input(), &mut spare[..wanted])?;
-        let taken = read.len();
-        crate::sys::advance(&mut self.rest, taken);
-        Ok(taken)
+        let (bytes, file) = match (&self.link.channel, &self.input) {
+            (Channel::Socket(socket), Input::Frames) => crate::sys::receive(socket, &mut spare[..wanted])?,
+            (channel, _) => (
+                rustix::io::read(channel.input(), &mut spare[..wanted])?.0.len(),
+                None,
+            ),
+        };
+        crate::sys::advance(&mut self.rest, bytes);
+        let is_all = bytes < READ_BYTES && file.is_none();
+        self.files.get_mut().extend(file);
+        Ok(Received { bytes, is_all })
     }
 
     /// Processes everything that is complete.
@@ -305,6 +330,9 @@ impl Reader {
             }
             self.handle(&frames, 1, mailbox)?;
         }
+        if self.files.borrow().len() > FILES_MAX {
+            return Err(WireError::Descriptor.into());
+        }
         Ok(broken?)
     }
 
@@ -378,6 +406,13 @@ impl Reader {
         session: &mut Session<'_>,
     ) -> Result<(), WireError> {
         let header = frame.header;
+        let has_file = header.kind == FrameType::Response && header.flags & flag::FILE != 0;
+        let file = if has_file {
+            let arrived = self.files.borrow_mut().pop_front();
+            Some(arrived.ok_or(WireError::Descriptor)?)
+        } else {
+            None
+        };
         if header.kind == FrameType::Pad {
             return Ok(());
         }
@@ -390,9 +425,10 @@ impl Reader {
         }
         let (worker, job) = (self.worker, (header.slot, header.job));
         match header.kind {
-            FrameType::Response | FrameType::Upgrade => {
-                session.answer(worker, &header, payload(), now)?;
-            }
+            FrameType::Response | FrameType::Upgrade => match file.transpose() {
+                Ok(file) => session.answer(worker, &header, payload(), file, now)?,
+                Err(_) => session.refuse(worker, job, LOST_FILE, now),
+            },
             FrameType::Message => session.message(worker, job, header.flags, payload())?,
             FrameType::Close => session.close(worker, job, &payload())?,
             FrameType::Join | FrameType::Leave => {

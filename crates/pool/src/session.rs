@@ -1,7 +1,7 @@
 //! A batch of changes to a pool's state, made under one lock. What they put out is applied after unlocking, by [`Session::apply`] and nothing
 //! else.
 
-use std::{rc::Rc, sync::Arc, time::Instant};
+use std::{os::fd::OwnedFd, rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use forebay_wire::{FrameType, Header, WireError, flag};
@@ -165,10 +165,11 @@ impl<'a> Session<'a> {
         from: usize,
         header: &Header,
         payload: Bytes,
+        file: Option<OwnedFd>,
         now: Instant,
     ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
-        state.answer(from, header, payload, now, outputs)
+        state.answer(from, header, payload, file, now, outputs)
     }
 
     pub(crate) fn message(
@@ -240,6 +241,12 @@ impl<'a> Session<'a> {
     ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
         state.chunk(from, job, flags, bytes, now, outputs)
+    }
+
+    /// Ends a job whose response cannot be used.
+    pub(crate) fn refuse(&mut self, from: usize, job: (u32, u32), what: &str, now: Instant) {
+        let (state, outputs) = self.parts();
+        state.refuse_answer(from, job, what.to_owned(), now, outputs);
     }
 
     pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
@@ -368,7 +375,7 @@ impl<'a> Session<'a> {
                     job: job.1,
                     slot: job.0,
                 };
-                let taken = state.answer(from, &header, payload.into(), now, outputs);
+                let taken = state.answer(from, &header, payload.into(), None, now, outputs);
                 taken.expect("the payload was written here");
             }
             Err(what) => {

@@ -5,9 +5,10 @@
 use std::{
     fs::File,
     io,
+    mem::MaybeUninit,
     ops::RangeInclusive,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
         unix::process::CommandExt,
     },
     process::Command,
@@ -222,6 +223,48 @@ pub(crate) fn advance(buffer: &mut bytes::BytesMut, read: usize) {
     assert!(length <= buffer.capacity(), "a read stays inside of its buffer");
     // SAFETY: inside of the capacity by the assertion; the caller has just had the kernel write these bytes.
     unsafe { buffer.set_len(length) };
+}
+
+/// Reads from a Unix socket, as far as the bytes go that a descriptor came with. The system closes further descriptors of the same message.
+/// The inner error is that of a descriptor for which this process has no room.
+///
+/// # Errors
+/// Reading fails, or nothing has arrived.
+pub(crate) fn receive(
+    socket: &OwnedFd,
+    buffer: &mut [MaybeUninit<u8>],
+) -> io::Result<(usize, Option<io::Result<OwnedFd>>)> {
+    // Room for one descriptor, aligned as its header must be.
+    let mut control = [0_u64; 3];
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: a message header of zeros is valid: no address, no parts.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: a computation from the size.
+    message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as _;
+    // SAFETY: all that the header points to is valid for its length and outlives the call.
+    let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel has set the length of what it has written to `control`.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    // SAFETY: a header that is there is inside of `control`, and complete.
+    let has_file = !first.is_null()
+        && unsafe { ((*first).cmsg_level, (*first).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) };
+    if has_file {
+        // SAFETY: such a message has at least one descriptor, new in this process, and no other owner knows it. It may be unaligned.
+        let file = unsafe { OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned()) };
+        return Ok((read, Some(Ok(file))));
+    }
+    let is_lost = message.msg_flags & libc::MSG_CTRUNC != 0;
+    Ok((
+        read,
+        is_lost.then(|| Err(io::Error::from_raw_os_error(libc::EMFILE))),
+    ))
 }
 
 /// Watches a descriptor with the current event loop.

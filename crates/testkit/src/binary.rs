@@ -74,7 +74,7 @@ pub fn bun() -> PathBuf {
 }
 
 /// The Python of the virtual environment with the packages of the SDK's tests.
-pub(crate) fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     workspace().join("sdk/python/tests/.venv/bin/python")
 }
 

@@ -54,6 +54,12 @@ pub enum WireError {
         /// Calls a worker may have open at once.
         max: usize,
     },
+    /// A RESPONSE with a file but without END, or whose body is not the file's part.
+    #[error("RESPONSE with a file has END and a body of 16 bytes")]
+    FilePart,
+    /// A descriptor without a RESPONSE that needs it, or a RESPONSE with a file but without its descriptor.
+    #[error("each RESPONSE with a file comes with one descriptor, and no other frame does")]
+    Descriptor,
     /// A response status outside of 200 to 599.
     #[error("status {status} is outside of 200 to 599")]
     Status {

@@ -26,6 +26,8 @@ pub mod flag {
     pub const WEBSOCKET: u8 = 0x04;
     /// On MESSAGE and PUBLISH: the message is text, not binary.
     pub const TEXT: u8 = 0x04;
+    /// On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
+    pub const FILE: u8 = 0x08;
 }
 
 /// The purpose of a frame. Unknown codes are kept because receivers must skip such frames.

@@ -1,5 +1,6 @@
 // Values, nodes and iteration of the store; runs under Node and Bun.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Store, StoreNode, open } from '../dist/store/index.js';
 import { freshFolder, freshStore, refuses, run } from './stores.mjs';
@@ -489,3 +490,56 @@ describe('writes', () => {
     refuses('absent', () => open(freshFolder(), { create: false }));
   });
 });
+
+const casesFile = new URL('../../../protocol/vectors/store/cases.json', import.meta.url);
+
+describe('what it does in every language:', () => {
+  for (const { name, steps } of JSON.parse(readFileSync(casesFile, 'utf8'))) {
+    it(name, () => {
+      const store = freshStore();
+      steps.forEach((step) => take(store, step));
+    });
+  }
+});
+
+class Thrown extends Error {}
+
+/** Does a step of the cases for all languages. */
+function take(store, step) {
+  const node = step.at === undefined ? undefined : () => store.node(...step.at);
+  const doing = {
+    get: () => node().get(),
+    set: () => node().set(step.with),
+    document: () => node().document,
+    json: () => node().json,
+    setJson: () => void (node().json = step.with),
+    keys: () => [...node().keys(step.range)],
+    items: () => [...node().entries(step.range)],
+    leaves: () => [...node().leaves()],
+    isArray: () => node().isArray,
+    delete: () => node().delete(),
+    defined: () => node().defined(),
+    next: () => node().next(step.with),
+    previous: () => node().previous(step.with),
+    ownValue: () => node().ownValue,
+    layOver: () => node().layOver(step.with),
+    patch: () => node().patch(step.with),
+    merge: () => node().merge(store.node(...step.from)),
+    increment: () => node().increment(step.with),
+    snapshot: () => store.snapshot(() => step.steps.forEach((inner) => take(store, inner))),
+    defineIndex: () => store.defineIndex({ name: step.index, records: node(), fields: step.fields, unique: step.unique }),
+    dropIndex: () => store.dropIndex(step.index),
+    query: () => Array.from(store.query(step.index, step.range), (record) => record.key),
+    transaction: () => {
+      const inner = () =>
+        store.transaction(() => {
+          step.steps.forEach((each) => take(store, each));
+          if (step.throws) throw new Thrown();
+        });
+      if (step.throws) assert.throws(inner, Thrown);
+      else inner();
+    },
+  }[step.do];
+  if (step.fails !== undefined) assert.throws(doing, { code: step.fails }, JSON.stringify(step));
+  else assert.deepEqual(doing() ?? null, step.gives ?? null, JSON.stringify(step));
+}

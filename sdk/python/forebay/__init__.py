@@ -16,6 +16,7 @@ from ._form import Form, UploadedFile
 from ._reply import HttpError, Reply, json, reply, text
 from ._request import AsyncRequest, Request
 from ._version import VERSION as __version__
+from ._websocket import WebSocket, broadcast
 
 __all__ = [
     "App",
@@ -31,9 +32,11 @@ __all__ = [
     "Request",
     "State",
     "UploadedFile",
+    "WebSocket",
     "WorkerContext",
     "WorkerInfo",
     "__version__",
+    "broadcast",
     "json",
     "reply",
     "text",

@@ -6,8 +6,10 @@ import inspect
 from typing import Any, Callable, List, NamedTuple, Tuple, TypeVar
 
 from ._context import Context
+from ._reply import HttpError
 from ._request import Head
 from ._router import ANY, Router
+from ._websocket import Upgrade
 
 #: Answers a request: called with `(request, ctx)`, `(request)` or nothing, depending on how many parameters it has.
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -88,6 +90,28 @@ class App:
         """Answers every method that has no route of its own on this path."""
         return self._adder(ANY, path)
 
+    def websocket(self, path: str) -> Callable[[Handler], Handler]:
+        """Answers WebSockets, by an `async def` that takes `(socket, ctx)` or `(socket)`, where `socket` is a `WebSocket`:
+
+            @app.websocket("/chat/:room")
+            async def chat(socket):
+                room = socket.request.params["room"]
+                socket.join(room)
+                async for message in socket:
+                    socket.broadcast(room, message)
+
+        The connection does not count against the pool's `concurrency` and has no time limit. A request that asks for no WebSocket is answered 400.
+        """
+
+        def add(handler: Handler) -> Handler:
+            if not is_coroutine_function(handler):
+                raise TypeError(f"the function of the WebSockets at {path} is an `async def`")
+            run = _with_arguments(handler, 2, f"the function of the WebSockets at {path}")
+            self._adder("GET", path)(_upgrading(run))
+            return handler
+
+        return add
+
     def on_start(self, hook: Hook) -> Hook:
         """Runs in each worker before its first request; may be `async def`. A failure keeps the worker from serving."""
         self._start.append(self._prepared(hook))
@@ -120,6 +144,15 @@ class App:
         if params is not None:
             request._params = params
         return target
+
+
+def _upgrading(run: Callable[..., Any]) -> Callable[..., Any]:
+    async def upgrade(request: Any, ctx: Context) -> Upgrade:
+        if request.headers.get("upgrade", "").lower() != "websocket":
+            raise HttpError(400, "this is the address of a WebSocket: open one")
+        return Upgrade(lambda socket: run(socket, ctx))
+
+    return upgrade
 
 
 def prepared_hook(hook: Callable[..., Any]) -> Prepared:

@@ -24,6 +24,11 @@ ABORT = 0x13
 RESET = 0x14
 RESPONSE = 0x20
 UPGRADE = 0x30
+MESSAGE = 0x31
+CLOSE = 0x32
+JOIN = 0x33
+LEAVE = 0x34
+PUBLISH = 0x35
 CALL = 0x40
 RETURN = 0x41
 
@@ -31,6 +36,12 @@ RETURN = 0x41
 END = 0x01
 #: On RESPONSE: the handler failed. On RETURN: the call failed.
 FAULT = 0x02
+#: On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
+FILE = 0x08
+#: On RESPONSE: the job leaves its slot. On UPGRADE: the server speaks WebSocket with the client. On MESSAGE and PUBLISH: the message is text.
+DETACHED = WEBSOCKET = TEXT = 0x04
+#: The slot of frames about a job that has left its own.
+DETACHED_SLOT = 4_096
 
 KIND_NONE = 0
 KIND_JSON = 1
@@ -54,7 +65,10 @@ REQUEST_TABLE = Struct("<9I")
 RESPONSE_TABLE = Struct("<HBBII")
 RESPONSE_HEAD = Struct("<IBBHIIHBBII")
 PAIR = Struct("<II")
+U16 = Struct("<H")
 U32 = Struct("<I")
+#: Offset and length of the part of a file that is a body.
+FILE_PART = Struct("<QQ")
 
 #: Names and values of headers, as text.
 Pairs = Iterable[Tuple[str, str]]

@@ -15,9 +15,12 @@ import asyncio
 import inspect
 import json as _json
 import os
+import sys
+import tempfile
 import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
+from . import _store
 from ._app import App
 from ._context import Context, JobView, Log, State, WorkerContext, WorkerInfo
 from ._fields import Headers
@@ -52,7 +55,8 @@ class LogLine(NamedTuple):
 
 
 def testing(app: App) -> "Client":
-    """Makes a client of the app. As a context manager, it runs the stop hooks at its end."""
+    """Makes a client of the app. As a context manager, it gives the handlers a store in a temporary folder, unless FOREBAY_STORE names one, and runs
+    the stop hooks at its end."""
     return Client(app)
 
 
@@ -64,6 +68,8 @@ class Client:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._started = False
         self._requests = 0
+        #: The folder of the handlers' store.
+        self._folder: "Optional[tempfile.TemporaryDirectory[str]]" = None
         #: Log lines of the handlers, oldest first.
         self.logs: List[LogLine] = []
         #: Failures of the handlers: everything they raised except an `HttpError`, or a `SqlError` that does not count as the handler's
@@ -196,10 +202,20 @@ class Client:
             self._loop.close()
 
     def __enter__(self) -> "Client":
+        if "FOREBAY_STORE" not in os.environ and _store.provided is None:
+            self._folder = tempfile.TemporaryDirectory()
+            _store.provided = self._folder.name
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+        if self._folder is not None:
+            module = sys.modules.get("forebay.store")
+            if module is not None:
+                module.store.close()
+            _store.provided = None
+            self._folder.cleanup()
+            self._folder = None
 
 
 async def _joined(body: Any) -> bytes:

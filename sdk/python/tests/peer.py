@@ -49,6 +49,8 @@ class Peer:
             "FOREBAY_GENERATION": str(GENERATION),
             "FOREBAY_LINK_FD": str(theirs.fileno()),
             "PYTHONDONTWRITEBYTECODE": "1",
+            # Tests of the built server run on uvloop.
+            "FOREBAY_LOOP": "asyncio",
         }
         command = [sys.executable, *flags, str(FOLDER / "__main__.py"), *options]
         files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

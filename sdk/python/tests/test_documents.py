@@ -43,6 +43,9 @@ class DocumentsTest(unittest.TestCase):
         with testing(found["api.py"]) as client:
             self.assertEqual(client.get("/users/9").status, 404)
             self.assertEqual(client.post("/users", json={}).headers["location"], "/users/8")
+        with testing(found["people.py"]) as client:
+            self.assertEqual(client.post("/people", json={"name": "Ada"}).json(), {"id": 1})
+            self.assertEqual(client.get("/people/1").json(), {"name": "Ada"})
 
     def test_the_versions_agree(self):
         project = (FOLDER / "pyproject.toml").read_text("utf-8")

@@ -1,9 +1,12 @@
 """Finding the application of a pool, and the errors if there is none."""
 
+import contextlib
+import io
 import json
 import unittest
 
 from forebay import _wire as wire
+from forebay.worker.load import told_when_slow
 
 from .peer import Peer
 
@@ -18,6 +21,18 @@ APP = "from forebay import App\napp = App()\napp.get('/')(lambda: 'forebay')\n"
 
 
 class LoadTest(unittest.TestCase):
+    def test_the_log_says_where_an_import_hangs(self):
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            with told_when_slow("app.py", 0.01):
+                while "is not done" not in printed.getvalue():
+                    pass
+        self.assertIn("app.py has been imported for 0.01 s", printed.getvalue())
+        self.assertIn("test_load.py", printed.getvalue())
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            with told_when_slow("app.py", 60):
+                pass
+        self.assertEqual(printed.getvalue(), "")
+
     def test_the_object_says_how_it_is_called(self):
         wrapped = "import functools\n" + ASGI.replace("app(", "inner(") + "@functools.wraps(inner)\ndef app(scope, receive, send):\n    return inner(scope, receive, send)\n"
         instance = (

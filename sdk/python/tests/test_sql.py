@@ -312,7 +312,7 @@ class CollectedTest(SqlTest):
     def test_a_signal_that_came_before_it_still_interrupts_the_handler(self):
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            engine = BlockingEngine(ours, GENERATION, 1, None)
+            engine = BlockingEngine(ours, GENERATION, 1, False, None)
             engine._running = mock.Mock(gone=1)
             engine._in_handler = True
 

@@ -8,7 +8,7 @@ from forebay import _wire as wire
 from .peer import Peer
 
 APP = """
-import json, sys, time
+import json, os, sys, time
 from wsgiref.validate import validator
 
 def plain(status, body, *headers):
@@ -51,6 +51,21 @@ class Pieces:
 def pieces(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     return Pieces(b"one ", b"", b"two ", b"three")
+
+def busy(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    yield b"one "
+    yield b"two "
+    buffer = bytearray(b"three ")
+    yield buffer
+    buffer[:] = b"wrong "
+    while not os.path.exists("go"):
+        pass
+    yield b"four"
+
+def many(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return (b"%07d\\n" % number for number in range(100_000))
 
 def known(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
@@ -114,7 +129,7 @@ def odd(status, headers=()):
     return answer
 
 routes = {
-    "/environ": environ, "/read": read, "/written": written, "/pieces": pieces, "/known": known, "/short": short, "/long": long,
+    "/environ": environ, "/read": read, "/written": written, "/pieces": pieces, "/busy": busy, "/many": many, "/known": known, "/short": short, "/long": long,
     "/text": text, "/text-piece": text_piece, "/text-written": text_written, "/late": late, "/lazy": lazy, "/fails-late": fails_late, "/recovers": recovers, "/twice": twice, "/silent": silent,
     "/validated": validator(plain("200 OK", b"valid")), "/validated-post": validator(read_with_care),
     "/empty": odd("204 No Content"), "/not-modified": odd("304 Not Modified", [("Content-Length", "99")]),
@@ -233,10 +248,37 @@ class WsgiTest(unittest.TestCase):
         for peer in self.each():
             number = peer.request("/pieces")
             self.assertFalse(peer.answer(number).whole)
-            for piece in (b"one ", b"two ", b"three"):
-                self.assertEqual(peer.expect(wire.BODY, number), piece)
-            self.assertEqual(peer.rest(number), b"")
+            self.assertEqual(peer.rest(number), b"one two three")
             self.assertEqual(peer.process.stdout.readline(), b"closed\n")
+
+    def test_pieces_leave_while_the_application_goes_on(self):
+        for peer in self.each():
+            number = peer.request("/busy")
+            peer.answer(number)
+            body = b""
+            while body != b"one two three ":
+                body += peer.expect(wire.BODY, number)
+            (peer.folder / "go").touch()
+            self.assertEqual(peer.rest(number), b"four")
+            (peer.folder / "go").unlink()
+
+    def test_many_small_pieces_take_few_frames_and_no_more_than_the_window(self):
+        for peer in self.each():
+            number = peer.request("/many")
+            peer.answer(number)
+            body, frames, window, flags = b"", 0, 262_144, 0
+            while not flags & wire.END:
+                kind, flags, _, payload = peer.frame()
+                self.assertEqual(kind, wire.BODY)
+                body += payload
+                frames += 1
+                window -= len(payload)
+                self.assertGreaterEqual(window, 0)
+                if window < 131_072 and not flags & wire.END:
+                    peer.grant(number, 262_144 - window)
+                    window = 262_144
+            self.assertEqual(body, b"".join(b"%07d\n" % number for number in range(100_000)))
+            self.assertLess(frames, 10_000)
 
     def test_a_body_whose_length_is_known_is_one_frame(self):
         for peer in self.each():

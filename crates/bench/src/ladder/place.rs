@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::{
     LadderError,
     run::Settings,
-    site::{HELLO_MJS, HELLO_PY, TABLE},
+    site::{FASTAPI_HELLO_PY, HELLO_MJS, HELLO_PY, TABLE},
     suite::Program,
 };
 use crate::process::Process;
@@ -115,6 +115,7 @@ impl Place {
             }
             "hello.mjs" => Ok(HELLO_MJS.to_owned()),
             "hello.py" => Ok(HELLO_PY.to_owned()),
+            "fastapi_hello.py" => Ok(FASTAPI_HELLO_PY.to_owned()),
             "table.json" => Ok(TABLE.to_owned()),
             other => Err(format!("there is no placeholder {{{other}}}")),
         }
@@ -136,6 +137,7 @@ impl Place {
             "trusting_pg",
             "hello.mjs",
             "hello.py",
+            "fastapi_hello.py",
             "table.json",
         ] {
             let placeholder = format!("{{{name}}}");

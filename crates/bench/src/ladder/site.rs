@@ -64,6 +64,7 @@ const LADDER: &[(&str, &str)] = &[
     ("ladder/seed.ndjson", include_str!("site/seed.ndjson")),
     ("ladder/hello.mjs", HELLO_MJS),
     ("ladder/hello.py", HELLO_PY),
+    ("ladder/fastapi_hello.py", FASTAPI_HELLO_PY),
     ("ladder/own-read.mjs", include_str!("site/own-read.mjs")),
     ("ladder/public/record.json", include_str!("site/record.json")),
     ("workflows/workflows/table.json", TABLE),
@@ -71,6 +72,7 @@ const LADDER: &[(&str, &str)] = &[
 /// Texts that suites refer to by placeholders.
 pub(super) const HELLO_MJS: &str = include_str!("site/hello.mjs");
 pub(super) const HELLO_PY: &str = include_str!("site/hello.py");
+pub(super) const FASTAPI_HELLO_PY: &str = include_str!("site/fastapi_hello.py");
 pub(super) const TABLE: &str = include_str!("site/table.json");
 
 /// Serves a configuration, wherever that would listen, on a free port.

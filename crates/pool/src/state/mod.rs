@@ -14,7 +14,10 @@ mod rooms;
 mod simulation;
 mod worker;
 
-use std::time::{Duration, Instant};
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use forebay_trace::Trace;
@@ -406,6 +409,7 @@ impl<L: LinkPort> State<L> {
         from: usize,
         header: &Header,
         payload: Bytes,
+        file: Option<OwnedFd>,
         now: Instant,
         out: &mut impl Outlet<L>,
     ) -> Result<(), WireError> {
@@ -413,7 +417,7 @@ impl<L: LinkPort> State<L> {
             return Ok(());
         };
         let commit = self.workers[from].link.last_commit();
-        let (mut answer, run_us) = Answer::decode(header, payload, commit)?;
+        let (mut answer, run_us) = Answer::decode(header, payload, file, commit)?;
         let connections_max = self.options.connections_max;
         let is_full = answer.is_detached() && self.workers[from].detached().len() >= connections_max;
         let job = &mut self.jobs[key];

@@ -235,7 +235,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
     let (_spins, streams) = (submit(0), submit(1));
     let head = response(0, 1);
     state
-        .answer(key, &header(streams, 0), head, start + ms(1), &mut out)
+        .answer(key, &header(streams, 0), head, None, start + ms(1), &mut out)
         .unwrap();
     let mut ended = None;
     for now in (5..1_000).step_by(5) {

@@ -88,6 +88,8 @@ struct Init<'a> {
     concurrency_max: usize,
     window_bytes: u32,
     inline_body_bytes: usize,
+    /// Whether a response may be a part of a file whose descriptor comes with it.
+    files: bool,
 }
 
 /// The payload of READY, which may be empty.
@@ -191,6 +193,7 @@ fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
         concurrency_max: options.concurrency_max,
         window_bytes: WINDOW_BYTES,
         inline_body_bytes: INLINE_BODY_BYTES,
+        files: link.protocol == Protocol::Framed,
     };
     serde_json::to_vec(&init).expect("numbers and text become JSON")
 }

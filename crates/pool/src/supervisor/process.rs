@@ -1,7 +1,7 @@
 //! A worker process, from its spawn to its end.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::VecDeque,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -139,6 +139,7 @@ impl Process {
                 id: self.id,
                 rest: BytesMut::new(),
                 input: Input::Calls,
+                files: RefCell::default(),
             }));
         }
     }
@@ -388,6 +389,7 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
         id: process.id,
         rest: ready.rest,
         input: ready.input,
+        files: RefCell::default(),
     });
     // Without a handshake it is unknown whether the worker will stay, so the last start error may still apply.
     if !pool.protocol.takes_whole_bodies() {

@@ -159,6 +159,16 @@ impl<S: Stream> Exchange<S> {
 
     async fn write_file(&mut self, file: &std::fs::File, mut offset: u64, length: u64) -> io::Result<()> {
         let end = offset + length;
+        if S::SENDS_FILES && length > FILE_PIECE_BYTES {
+            let sent = &mut self.sent.bytes;
+            let stall_max = self.limits.idle_timeout;
+            let written = self
+                .socket
+                .write_file(file, offset..end, stall_max, |bytes| *sent += bytes);
+            written.await?;
+            self.now = Instant::now();
+            return Ok(());
+        }
         while offset < end {
             let piece = (end - offset).min(FILE_PIECE_BYTES) as usize;
             let start = self.socket.output.len();

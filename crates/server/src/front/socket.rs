@@ -1,16 +1,21 @@
 //! A connection's bytes in both directions, with their time limits. Knows nothing about requests.
 
 use std::{
+    fs::File,
     future::poll_fn,
     io,
+    ops::Range,
     os::fd::{AsFd, OwnedFd},
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd},
+    net::{TcpStream, UnixStream},
+};
 
 use super::{pace::Pace, thread::Thread, timer::Timer};
 use crate::traces::Traced;
@@ -21,9 +26,52 @@ const IDLE_BUFFER_BYTES: usize = 1024;
 /// Most bytes that a client may send ahead while it waits for a response.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// Most bytes of a file that are sent at a time: a file that has to come from a slow disk holds up the thread for so long.
+const FILE_BYTES: u64 = 256 * 1024;
+
 /// Transport of a connection: TCP, a Unix socket, or a wrapper around one.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + AsFd + Unpin {}
-impl<S: AsyncRead + AsyncWrite + AsFd + Unpin> Stream for S {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + AsFd + Unpin {
+    /// Whether [`Stream::poll_send_file`] is possible.
+    const SENDS_FILES: bool = false;
+
+    /// Sends a part of a file, or its first [`FILE_BYTES`], without copying them through this process; returns their number, 0 behind the
+    /// file's end.
+    ///
+    /// # Errors
+    /// The file cannot be read, the client has left, or the transport does not do this.
+    fn poll_send_file(&self, _: &mut Context<'_>, _: &File, _: Range<u64>) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+}
+
+macro_rules! sends_files {
+    ($socket:ty) => {
+        impl Stream for $socket {
+            const SENDS_FILES: bool = true;
+
+            fn poll_send_file(
+                &self,
+                cx: &mut Context<'_>,
+                file: &File,
+                part: Range<u64>,
+            ) -> Poll<io::Result<usize>> {
+                let count = (part.end - part.start).min(FILE_BYTES) as usize;
+                loop {
+                    ready!(self.poll_write_ready(cx))?;
+                    let sent = self.try_io(Interest::WRITABLE, || {
+                        Ok(rustix::fs::sendfile(self, file, Some(&mut part.start.clone()), count)?)
+                    });
+                    if !matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                        return Poll::Ready(sent);
+                    }
+                }
+            }
+        }
+    };
+}
+
+sends_files!(TcpStream);
+sends_files!(UnixStream);
 
 /// First bytes of every response.
 const ANSWER_START: &[u8] = b"HTTP/1.1 ";
@@ -150,7 +198,7 @@ impl<S: Stream> Socket<S> {
         }
         let mut scratch = self.thread.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch[..]);
-        let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
         let bytes = buffer.filled();
         if read.is_err() || bytes.is_empty() {
             self.ended = true;
@@ -231,7 +279,7 @@ impl<S: Stream> Socket<S> {
                 Err(_) => return Poll::Pending,
             },
         };
-        while let Ok(mut guard) = std::task::ready!(half_closed.poll_write_ready(cx)) {
+        while let Ok(mut guard) = ready!(half_closed.poll_write_ready(cx)) {
             if guard.ready().is_write_closed() {
                 return Poll::Ready(());
             }
@@ -243,6 +291,30 @@ impl<S: Stream> Socket<S> {
     /// Ready once `limit` has passed.
     pub(crate) fn poll_limit(&mut self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
         self.timer.poll(cx, limit)
+    }
+
+    /// Sends a part of a file, after everything in the output, and says to `sent` how much of it went. Fails if the client reads nothing for
+    /// `stall_max`, or the file is shorter.
+    pub(super) async fn write_file(
+        &mut self,
+        file: &File,
+        part: Range<u64>,
+        stall_max: Duration,
+        mut sent: impl FnMut(u64),
+    ) -> io::Result<()> {
+        self.flush_while(stall_max, |_| ()).await?;
+        let mut at = part.start;
+        while at < part.end {
+            let polling =
+                |stream: Pin<&mut S>, cx: &mut Context<'_>| stream.poll_send_file(cx, file, at..part.end);
+            let written = self.write_once(stall_max, &mut |_| (), polling).await? as u64;
+            if written == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at += written;
+            sent(written);
+        }
+        Ok(())
     }
 
     /// Writes everything; after an error, `bytes` holds what was not written. Fails if the client reads nothing for `stall_max`.
@@ -267,41 +339,53 @@ impl<S: Stream> Socket<S> {
         }
         let mut is_flushed = bytes.is_empty();
         while !is_flushed {
-            let mut waiting = None;
-            let written = poll_fn(|cx| {
-                let stream = Pin::new(&mut self.stream);
+            let polling = |stream: Pin<&mut S>, cx: &mut Context<'_>| {
                 // Encrypted bytes may still wait in the TLS session.
-                let polled = if bytes.is_empty() {
+                if bytes.is_empty() {
                     stream.poll_flush(cx).map_ok(|()| 0)
                 } else {
                     stream.poll_write(cx, bytes)
-                };
-                if let Poll::Ready(written) = polled {
-                    return Poll::Ready(written);
                 }
-                meanwhile(cx);
-                let (_, until, is_too_slow) = *waiting.get_or_insert_with(|| {
-                    let since = Instant::now();
-                    let left = self.pace.left().filter(|left| *left < stall_max);
-                    (since, since + left.unwrap_or(stall_max), left.is_some())
-                });
-                self.timer.poll(cx, until).map(|()| {
-                    if is_too_slow {
-                        self.thread.shared.note_too_slow();
-                    }
-                    Err(io::ErrorKind::TimedOut.into())
-                })
-            })
-            .await?;
+            };
+            let written = self.write_once(stall_max, &mut meanwhile, polling).await?;
             is_flushed = bytes.is_empty();
             if written == 0 && !is_flushed {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            let waited = waiting.map_or(Duration::ZERO, |(since, ..)| since.elapsed());
-            self.pace.note(written, waited);
             *bytes = &bytes[written..];
         }
         Ok(())
+    }
+
+    /// Waits for one write, as long as the client may take for it.
+    async fn write_once(
+        &mut self,
+        stall_max: Duration,
+        meanwhile: &mut impl FnMut(&mut Context<'_>),
+        mut poll_write: impl FnMut(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> io::Result<usize> {
+        let mut waiting = None;
+        let written = poll_fn(|cx| {
+            if let Poll::Ready(written) = poll_write(Pin::new(&mut self.stream), cx) {
+                return Poll::Ready(written);
+            }
+            meanwhile(cx);
+            let (_, until, is_too_slow) = *waiting.get_or_insert_with(|| {
+                let since = Instant::now();
+                let left = self.pace.left().filter(|left| *left < stall_max);
+                (since, since + left.unwrap_or(stall_max), left.is_some())
+            });
+            self.timer.poll(cx, until).map(|()| {
+                if is_too_slow {
+                    self.thread.shared.note_too_slow();
+                }
+                Err(io::ErrorKind::TimedOut.into())
+            })
+        })
+        .await?;
+        let waited = waiting.map_or(Duration::ZERO, |(since, ..)| since.elapsed());
+        self.pace.note(written, waited);
+        Ok(written)
     }
 
     /// Counts a client that is disconnected for being slower than `min_rate`.

@@ -20,7 +20,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use super::thread::Thread;
+use super::{socket::Stream, thread::Thread};
 
 /// A connection after its handshake.
 #[derive(Debug)]
@@ -82,6 +82,8 @@ async fn handshake(socket: TcpStream, thread: &Thread) -> io::Result<Option<TlsS
     }
     start.into_stream(Arc::clone(config)).await.map(Some)
 }
+
+impl Stream for TlsSocket {}
 
 impl AsFd for TlsSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {

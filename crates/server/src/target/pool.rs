@@ -5,6 +5,7 @@ mod workers;
 
 use std::{
     borrow::Cow,
+    fs::File,
     future::poll_fn,
     mem,
     sync::Arc,
@@ -14,8 +15,8 @@ use std::{
 
 use bytes::Bytes;
 use forebay_pool::{
-    Answer, Delivery, Failure, INLINE_BODY_BYTES, Job, Limits, Pending, Pool, RequestParts, Retry, Timing,
-    Upgrade,
+    Answer, Delivery, Failure, FilePart, INLINE_BODY_BYTES, Job, Limits, Pending, Pool, RequestParts, Retry,
+    Timing, Upgrade,
 };
 
 use forebay_trace::{Kind, Span, Trace};
@@ -156,7 +157,7 @@ impl PoolTarget {
             first: None,
             failed: None,
         };
-        let answer = match stream.next_delivery(client).await? {
+        let mut answer = match stream.next_delivery(client).await? {
             Delivery::Answer(answer) => answer,
             Delivery::Failed(failure) => return Err(failure.into()),
             _ => unreachable!("an answer or a failure comes first, and windows are taken by the stream"),
@@ -166,7 +167,10 @@ impl PoolTarget {
         }
         wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, client).await?;
         match answer.upgrade() {
-            None => reply(&answer, stream),
+            None => {
+                let file = answer.take_file();
+                reply(&answer, file, stream)
+            }
             Some(upgrade) => upgraded(&answer, upgrade, stream, request, client),
         }
     }
@@ -275,7 +279,7 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     payload
 }
 
-fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
+fn reply<'a>(answer: &Answer, file: Option<FilePart>, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
     let mut reply = Reply::new(answer.status());
     let pairs = answer.headers().map(|pair| {
         let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
@@ -284,6 +288,10 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     let (lines, announced) = answer_headers(answer.content().media_type(), pairs)?;
     reply.headers = Cow::Owned(lines);
     stream.length = Length::new(announced);
+    if let Some(part) = file {
+        reply.body = file_body(part, announced)?;
+        return Ok(reply);
+    }
     stream.is_detached = answer.is_detached();
     let body = answer.body();
     if answer.ended() {
@@ -298,6 +306,25 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     }
     reply.body = Body::Stream(Box::new(stream.starting_with(body)));
     Ok(reply)
+}
+
+/// The part of a worker's file as a body.
+fn file_body<'a>(part: FilePart, announced: Option<u64>) -> Result<Body<'a>, End> {
+    let FilePart { file, offset, length } = part;
+    let file = File::from(file);
+    let found = file
+        .metadata()
+        .map_err(|_| invalid("its file cannot be looked at"))?;
+    if !found.is_file() {
+        return Err(invalid("its file is a folder, a device or a pipe"));
+    }
+    if offset.checked_add(length).is_none_or(|end| end > found.len()) {
+        return Err(invalid("its file is shorter than the part that it names"));
+    }
+    if announced.is_some_and(|announced| announced != length) {
+        return Err(invalid("its body is not as long as announced"));
+    }
+    Ok(Body::File { file, offset, length })
 }
 
 /// The response to a request whose handler takes the connection over.

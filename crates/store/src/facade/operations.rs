@@ -52,6 +52,28 @@ pub trait Call {
     fn boolean(&self, value: bool) -> Result<Self::Value, Self::Error>;
     /// Creates a null.
     fn null(&self) -> Result<Self::Value, Self::Error>;
+
+    /// Creates the value of a canonical JSON text, as a result. By default objects and arrays stay text, which the area's first byte
+    /// records.
+    fn value(&self, text: &[u8]) -> Result<Self::Value, Self::Error> {
+        let found = Found::read(text).ok_or_else(damaged)?;
+        self.mark(if matches!(found, Found::Container(_)) {
+            JSON
+        } else {
+            PLAIN
+        });
+        scalar(self, &found)
+    }
+
+    /// The same for an element of an array. By default objects and arrays are text, wrapped in an array of length one.
+    fn element(&self, text: &[u8]) -> Result<Self::Value, Self::Error> {
+        let found = Found::read(text).ok_or_else(damaged)?;
+        let made = scalar(self, &found)?;
+        if matches!(found, Found::Container(_)) {
+            return self.array(&[made]);
+        }
+        Ok(made)
+    }
 }
 
 /// Error of an operation, as reported to the other language.
@@ -237,18 +259,14 @@ impl Operation {
 /// `get(path)`: the node's value or document.
 fn get<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     let path = path(call)?;
-    match session.get(path).map_err(Refused::from)? {
-        Some(text) => value(call, text),
-        None => Ok(None),
-    }
+    let text = session.get(path).map_err(Refused::from)?;
+    text.map(|text| call.value(text)).transpose()
 }
 
 /// `value(path)`: the node's own value, without children.
 fn own_value<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
-    match session.value(path(call)?).map_err(Refused::from)? {
-        Some(text) => value(call, text),
-        None => Ok(None),
-    }
+    let text = session.value(path(call)?).map_err(Refused::from)?;
+    text.map(|text| call.value(text)).transpose()
 }
 
 /// `document(path)`: the subtree as JSON text.
@@ -304,7 +322,7 @@ fn children<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
     while !page.is_empty() {
         found.push(call.string(utf8(item(&mut page)?)?)?);
         if with_values {
-            found.push(element(call, item(&mut page)?)?);
+            found.push(call.element(item(&mut page)?)?);
         }
     }
     call.array(&found).map(Some)
@@ -323,7 +341,7 @@ fn values<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
             subscripts.push(call.string(utf8(item(&mut page)?)?)?);
         }
         found.push(call.array(&subscripts)?);
-        found.push(element(call, item(&mut page)?)?);
+        found.push(call.element(item(&mut page)?)?);
     }
     call.array(&found).map(Some)
 }
@@ -569,28 +587,7 @@ pub fn durability(number: i32) -> Option<Durability> {
     }
 }
 
-/// Converts a canonical JSON text to a value. Objects and arrays stay text, which the area's first byte records.
-fn value<C: Call>(call: &C, text: &[u8]) -> Outcome<C> {
-    let found = Found::read(text).ok_or_else(damaged)?;
-    call.mark(if matches!(found, Found::Container(_)) {
-        JSON
-    } else {
-        PLAIN
-    });
-    scalar(call, &found).map(Some)
-}
-
-/// The same for an element of an array: objects and arrays are text, wrapped in an array of length one.
-fn element<C: Call>(call: &C, text: &[u8]) -> Result<C::Value, C::Error> {
-    let found = Found::read(text).ok_or_else(damaged)?;
-    let made = scalar(call, &found)?;
-    if matches!(found, Found::Container(_)) {
-        return call.array(&[made]);
-    }
-    Ok(made)
-}
-
-fn scalar<C: Call>(call: &C, found: &Found<'_>) -> Result<C::Value, C::Error> {
+fn scalar<C: Call + ?Sized>(call: &C, found: &Found<'_>) -> Result<C::Value, C::Error> {
     match found {
         Found::Null => call.null(),
         Found::Boolean(value) => call.boolean(*value),

@@ -4,8 +4,10 @@
 #![expect(clippy::print_stderr, reason = "what a worker prints is what the pool quotes")]
 
 use std::{
-    io::{Read, Write},
-    os::unix::net::UnixStream,
+    fs::File,
+    io::{IoSlice, Read, Write},
+    mem::MaybeUninit,
+    os::{fd::AsFd, unix::net::UnixStream},
     thread,
     time::Duration,
 };
@@ -15,6 +17,7 @@ use forebay_wire::{
     ContentKind, FrameType, HEADER_BYTES, Header, RequestView, ResponseHead, Split, flag, put_frame,
     split_frame,
 };
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 fn main() {
     let start = std::env::args().nth(1).unwrap_or_else(|| "well".to_owned());
@@ -228,6 +231,26 @@ impl Worker {
                 self.body(job, flag::END, b"the end");
                 self.body(job, flag::END, b"and more");
             }
+            // The first 5 bytes of a file that is longer, of a pipe, and of a file that is shorter.
+            "/file" => self.file(job, flag::END, &temporary(b"12345678"), 0, 5),
+            "/file-tail" => self.file(job, flag::END, &temporary(b"12345678"), 6, 2),
+            "/file-of-a-pipe" => self.file(
+                job,
+                flag::END,
+                &rustix::pipe::pipe().expect("there are pipes").0,
+                0,
+                5,
+            ),
+            "/file-too-short" => self.file(job, flag::END, &temporary(b"1234"), 0, 5),
+            "/file-beyond" => self.file(job, flag::END, &temporary(b"1234"), u64::MAX, 5),
+            "/file-and-more" => self.file(job, 0, &temporary(b"12345"), 0, 5),
+            "/file-without" => self.response(job, flag::END | flag::FILE, 200, &[], &[0; 16]),
+            "/files-for-nothing" => {
+                for _ in 0..4 {
+                    let frame = Header::link(FrameType::Log, self.generation).to_bytes(0);
+                    self.send_with(&frame, &temporary(b""));
+                }
+            }
             "/body-first" => self.body(job, flag::END, b"where does this belong?"),
             "/answers-again" => {
                 self.response(job, 0, 200, &[], b"the beginning, ");
@@ -301,6 +324,26 @@ impl Worker {
         self.send(&frame);
     }
 
+    fn file(&mut self, job: Header, flags: u8, file: &impl AsFd, offset: u64, length: u64) {
+        let part = [offset.to_le_bytes(), length.to_le_bytes()].concat();
+        let frame = response_frame(job, flags | flag::FILE, 200, &[], &part);
+        self.send_with(&frame, file);
+    }
+
+    fn send_with(&self, bytes: &[u8], file: &impl AsFd) {
+        let files = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let sent = sendmsg(
+            &self.link,
+            &[IoSlice::new(bytes)],
+            &mut control,
+            SendFlags::empty(),
+        );
+        assert_eq!(sent, Ok(bytes.len()), "the link has room");
+    }
+
     fn body(&mut self, job: Header, flags: u8, bytes: &[u8]) {
         self.frame(
             Header {
@@ -349,6 +392,15 @@ impl Worker {
             }
         }
     }
+}
+
+/// An unnamed file with this content.
+fn temporary(content: &[u8]) -> File {
+    let file =
+        rustix::fs::memfd_create("fake-worker", rustix::fs::MemfdFlags::empty()).expect("there is memory");
+    let mut file = File::from(file);
+    file.write_all(content).expect("there is memory");
+    file
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<u8> {

@@ -79,6 +79,9 @@ fn bytes_that_are_not_frames_cost_only_the_worker_that_sent_them() {
         "/cut",
         "/ends",
         "/body-first",
+        "/file-and-more",
+        "/file-without",
+        "/files-for-nothing",
     ] {
         let before = server.wait_for_workers(1)[0];
         let answer = server.post(path, b"x");
@@ -104,6 +107,30 @@ fn headers_that_http_does_not_allow_become_a_500_for_that_request_alone() {
     }
     assert_eq!(client.get("/echo").status, 200);
     assert_eq!(server.workers(), worker);
+}
+
+#[test]
+fn a_file_that_cannot_be_a_body_becomes_a_500_for_that_request_alone() {
+    let server = one();
+    let worker = server.wait_for_workers(1);
+    let mut client = server.connect();
+    for (path, status, says) in [
+        ("/file", 200, "12345"),
+        ("/file-of-a-pipe", 500, "a folder, a device or a pipe"),
+        ("/file-too-short", 500, "shorter than the part"),
+        ("/file-beyond", 500, "shorter than the part"),
+        ("/file-tail", 200, "78"),
+    ] {
+        let answer = client.get(path);
+        assert_eq!(answer.status, status, "{path}");
+        let told = if status == 200 {
+            answer.text().to_owned()
+        } else {
+            answer.detail()
+        };
+        assert!(told.contains(says), "{path}: {told}");
+    }
+    assert_eq!(server.workers(), worker, "none of this is worth a worker");
 }
 
 #[test]

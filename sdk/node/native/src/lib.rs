@@ -1,4 +1,5 @@
-//! The addon of the npm package `forebay`, loaded by Node and Bun as `dist/forebay.node`.
+//! The addon of the npm package `forebay`, loaded by Node and Bun as `dist/forebay.node`; and, as the same file, the native library of the Python
+//! package, which calls it by [`ctypes`](c).
 //!
 //! It provides what JavaScript cannot do itself:
 //!
@@ -13,6 +14,7 @@
 //! Arguments of the store's operations are passed in `area`, memory of this addon that JavaScript sees as an `ArrayBuffer`:
 //! JavaScript writes a path there and passes where it ends, which costs less than passing its subscripts one by one.
 
+mod c;
 mod napi;
 mod page;
 mod parent;

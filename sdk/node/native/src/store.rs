@@ -51,10 +51,79 @@ impl Thread {
     }
 }
 
-/// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval, readerAgeMax)`:
-/// flags are 0 or 1, times are in milliseconds. 0 also stands for an omitted number where it makes no sense itself: then the value of
-/// the store that the process has open applies, or else the default. With `lead` 0 the store is the server's, and the server waits for
-/// the disk in place of a worker that has a page in which to report commits.
+/// How a store is to be opened. Flags are 0 or 1, times are in milliseconds. 0 also stands for an omitted number where it makes no sense
+/// itself: then the value of the store that the process has open applies, or else the default. With `lead` 0 the store is the server's, and the
+/// server waits for the disk in place of a worker that has a page in which to report commits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) create: f64,
+    pub(crate) read_only: f64,
+    pub(crate) lead: f64,
+    pub(crate) map_max: f64,
+    pub(crate) readers_max: f64,
+    pub(crate) value_bytes_max: f64,
+    /// 0 sync, 1 group, 2 relaxed; any other number: the usual one.
+    pub(crate) durability: f64,
+    pub(crate) flush_interval: f64,
+    pub(crate) reader_age_max: f64,
+}
+
+impl Opening {
+    /// The members in order.
+    pub(crate) fn of(
+        [
+            create,
+            read_only,
+            lead,
+            map_max,
+            readers_max,
+            value_bytes_max,
+            durability,
+            flush_interval,
+            reader_age_max,
+        ]: [f64; 9],
+    ) -> Self {
+        Self {
+            create,
+            read_only,
+            lead,
+            map_max,
+            readers_max,
+            value_bytes_max,
+            durability,
+            flush_interval,
+            reader_age_max,
+        }
+    }
+
+    pub(crate) fn session(self, path: &Path) -> Result<Session, SessionError> {
+        let given = |number: f64| Some(number).filter(|number| *number > 0.0);
+        let millis =
+            |millis| given(millis).map(|millis| Duration::from_secs_f64(millis.min(MILLIS_MAX) / 1000.0));
+        let usual = Store::opened(path).unwrap_or_default();
+        let options = Options {
+            create: self.create != 0.0,
+            read_only: self.read_only != 0.0,
+            lead: self.lead != 0.0,
+            map_max: given(self.map_max).map_or(usual.map_max, |bytes| bytes as usize),
+            readers_max: given(self.readers_max).map_or(usual.readers_max, |count| count as u32),
+            value_bytes_max: given(self.value_bytes_max)
+                .map_or(usual.value_bytes_max, |bytes| bytes as usize),
+            durability: durability(self.durability as i32).unwrap_or(usual.durability),
+            flush_interval: millis(self.flush_interval).unwrap_or(usual.flush_interval),
+            reader_age_max: millis(self.reader_age_max).unwrap_or(usual.reader_age_max),
+            ..usual
+        };
+        let mut session = Session::open(path, &options)?;
+        if !options.lead && page::is_mapped() {
+            session.announce(page::tell_commit);
+        }
+        Ok(session)
+    }
+}
+
+/// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval, readerAgeMax)`: see
+/// [`Opening`].
 pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     let errors = match thread.errors {
         Some(errors) => errors,
@@ -62,33 +131,15 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     };
     let path = call.text(1)?.unwrap_or_default();
     let path = String::from_utf8(path).map_err(|_| Failure::plain("the path is not text"))?;
-    let given = |index| -> Result<Option<f64>, Failure> {
-        Ok(Some(call.number(index)?).filter(|number| *number > 0.0))
-    };
-    let millis = |index| -> Result<Option<Duration>, Failure> {
-        let millis = given(index)?;
-        Ok(millis.map(|millis| Duration::from_secs_f64(millis.min(MILLIS_MAX) / 1000.0)))
-    };
-    let usual = Store::opened(Path::new(&path)).unwrap_or_default();
-    let options = Options {
-        create: call.integer(2)? != 0,
-        read_only: call.integer(3)? != 0,
-        lead: call.integer(4)? != 0,
-        map_max: given(5)?.map_or(usual.map_max, |bytes| bytes as usize),
-        readers_max: given(6)?.map_or(usual.readers_max, |count| count as u32),
-        value_bytes_max: given(7)?.map_or(usual.value_bytes_max, |bytes| bytes as usize),
-        durability: durability(call.integer(8)?).unwrap_or(usual.durability),
-        flush_interval: millis(9)?.unwrap_or(usual.flush_interval),
-        reader_age_max: millis(10)?.unwrap_or(usual.reader_age_max),
-        ..usual
-    };
-    let mut session = Session::open(Path::new(&path), &options).map_err(|error| Failure {
+    let mut numbers = [0.0; 9];
+    for (index, number) in (2..).zip(&mut numbers) {
+        *number = call.number(index)?;
+    }
+    let opened = Opening::of(numbers).session(Path::new(&path));
+    let session = opened.map_err(|error| Failure {
         class: Some(errors),
         ..Refused::from(&error).into()
     })?;
-    if !options.lead && page::is_mapped() {
-        session.announce(page::tell_commit);
-    }
     let folder = session
         .store()
         .map_err(|error: SessionError| Refused::from(&error))?
@@ -99,7 +150,7 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     call.set(object, c"path", folder)?;
     thread.keep(&session);
     call.functions(object, OPERATIONS.iter().map(function), &session, Some(errors))?;
-    let records = Rc::new(records()?);
+    let records = Rc::new(records().map_err(Failure::plain)?);
     let functions = RECORD_OPERATIONS
         .iter()
         .map(|operation| record_function(*operation, Rc::clone(&records)));
@@ -107,11 +158,11 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     Ok(Some(object))
 }
 
-/// The record settings of the server's configuration, for a process that it has started.
-fn records() -> Result<Records, Failure> {
+/// The record settings of the server's configuration, for a process that it has started. The error is a message.
+pub(crate) fn records() -> Result<Records, &'static str> {
     let settings = std::env::var("FOREBAY_RECORDS").ok();
     Records::new(settings.as_deref())
-        .ok_or_else(|| Failure::plain("FOREBAY_RECORDS is not what this version of forebay writes there"))
+        .ok_or("FOREBAY_RECORDS is not what this version of forebay writes there")
 }
 
 /// An operation on records as a JavaScript function.

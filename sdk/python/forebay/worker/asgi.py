@@ -1,23 +1,34 @@
-"""Runs ASGI applications (ASGI 3, HTTP and lifespan)."""
+"""Runs ASGI applications (ASGI 3, HTTP, WebSocket and lifespan)."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional
+import os
+from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional, Tuple
 
 from .._reply import HttpError
 from .._request import decoded_path
+from .._websocket import Closed
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
 from .answer import error_parts
 from .event_loop import AsyncJob
-from .job import DONE, NEW, RequestAborted, bounded
+from .job import DONE, EVENT_STREAM, NEW, FilePart, RequestAborted, bounded
 from .report import report
+from .socket import INTERNAL_ERROR, Connection
 
 Message = MutableMapping[str, Any]
 Scope = Dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: The extension by which an application names a file instead of sending its content.
+_PATHSEND: Dict[str, Any] = {"http.response.pathsend": {}}
+
+#: Maximum number of kept headers and hosts; beyond it, they are forgotten.
+SEEN_MAX = 1_024
+#: Longest kept header.
+PAIR_BYTES_MAX = 256
 
 _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 
@@ -35,6 +46,10 @@ class Asgi:
         self._mount = mount
         #: The lifespan state, for every request.
         self.state: Dict[str, Any] = {}
+        #: Encoded headers that applications have sent.
+        self._pairs: Dict[Tuple[bytes, bytes], bytes] = {}
+        #: `server` of the scope, by the `host` header.
+        self._servers: Dict[bytes, Tuple[str, int]] = {}
 
     async def __call__(self, job: AsyncJob) -> None:
         """Answers one job; returns when the application does, which may be after the response."""
@@ -49,8 +64,14 @@ class Asgi:
             error = HttpError(404, f"nothing answers {path}: the application is mounted at {mount}")
             await job.respond(*error_parts(error, job.request_id))
             return
-        channel = _Channel(job, scope["method"] == "HEAD")
-        await self._application(scope, channel.receive, channel.send)
+        is_socket = scope["type"] == "websocket"
+        channel = _SocketChannel(job, self._pairs) if is_socket else _Channel(job, scope["method"] == "HEAD", self._pairs)
+        try:
+            await self._application(scope, channel.receive, channel.send)
+        except Exception:
+            channel.failed()
+            raise
+        channel.returned()
         if job.state == DONE or job.gone:
             return
         missing = "an answer" if job.state == NEW else "the last part of its answer"
@@ -69,9 +90,16 @@ class Asgi:
         at += query + route + params
         pairs = read_pairs(data, at, at + headers)
         at += headers
+        host = b"localhost"
+        upgrade = b""
+        for name, value in pairs:
+            if name == b"host":
+                host = value
+            elif name == b"upgrade":
+                upgrade = value
         ip = data[at : at + peer].decode("latin-1")
         at += peer
-        return {
+        scope: Scope = {
             "type": "http",
             "asgi": _VERSIONS,
             "http_version": "1.1",
@@ -83,47 +111,74 @@ class Asgi:
             "root_path": self._mount,
             "headers": pairs,
             "client": (ip, 0) if ip else None,
-            "server": _server(pairs),
+            "server": self._servers.get(host) or self._server(host),
             "state": self.state.copy(),
-            "extensions": {"forebay": {"request_id": data[at : at + request_id].decode("latin-1")}},
+            "extensions": {
+                "forebay": {"request_id": data[at : at + request_id].decode("latin-1")},
+                **(_PATHSEND if job.owner.files else {}),
+            },
         }
+        if upgrade.lower() == b"websocket":
+            # The server has checked the rest of the handshake.
+            del scope["method"]
+            scope["extensions"].pop("http.response.pathsend", None)
+            offered = b",".join([value for name, value in pairs if name == b"sec-websocket-protocol"]).decode("latin-1")
+            scope.update(type="websocket", scheme="ws", subprotocols=[each.strip() for each in offered.split(",") if each.strip()])
+            scope["extensions"]["websocket.http.response"] = {}
+        return scope
 
 
-def _server(pairs: Any) -> Any:
-    """Server name and port, from the `host` header: the worker does not know its own address."""
-    host = next((value for name, value in pairs if name == b"host"), b"localhost").decode("latin-1")
-    name, colon, port = host.rpartition(":")
-    return (name, int(port)) if colon and port.isdecimal() else (host, 80)
+    def _server(self, host: bytes) -> Tuple[str, int]:
+        """Server name and port, from the `host` header: the worker does not know its own address."""
+        name, colon, port = host.decode("latin-1").rpartition(":")
+        known = (name, int(port)) if colon and port.isdecimal() else (host.decode("latin-1"), 80)
+        if len(self._servers) >= SEEN_MAX:
+            self._servers.clear()
+        self._servers[host] = known
+        return known
 
 
 class _Channel:
     """The `receive` and `send` of one request."""
 
-    __slots__ = ("_job", "_bare", "_status", "_headers", "_first", "_received")
+    __slots__ = ("_job", "_bare", "_pairs", "_status", "_headers", "_begun", "_received")
 
-    def __init__(self, job: AsyncJob, bare: bool) -> None:
+    def __init__(self, job: AsyncJob, bare: bool, pairs: Dict[Tuple[bytes, bytes], bytes]) -> None:
         self._job = job
+        self._pairs = pairs
         #: Whether the response has no body, whatever the application sends.
         self._bare = bare
         self._status = 0
         self._headers = b""
-        table = REQUEST_TABLE.unpack_from(job.data, job.at)
-        self._first: Optional[bytes] = job.data[job.at + REQUEST_TABLE.size + sum(table[1:]) : job.end]
+        #: Whether the part of the body that came with the request was received, and whether all of it was.
+        self._begun = False
         self._received = False
+
+    def failed(self) -> None:
+        """The application has raised; the response says so, or breaks off."""
+
+    def returned(self) -> None:
+        """The application has returned."""
 
     async def receive(self) -> Message:
         """The next part of the request body; after the last, `http.disconnect` as soon as the request has ended."""
         job = self._job
         if not self._received and job.state != DONE:
-            first, self._first = self._first, None
-            if first and not job.whole:
-                return {"type": "http.request", "body": first, "more_body": True}
+            if not self._begun:
+                self._begun = True
+                table = REQUEST_TABLE.unpack_from(job.data, job.at)
+                first = job.data[job.at + REQUEST_TABLE.size + sum(table[1:]) : job.end]
+                if job.whole:
+                    self._received = True
+                    return {"type": "http.request", "body": first, "more_body": False}
+                if first:
+                    return {"type": "http.request", "body": first, "more_body": True}
             try:
-                part = (first or b"") if job.whole else await job.read_body_async()
+                part = await job.read_body_async()
             except RequestAborted:
                 self._received = True
                 return {"type": "http.disconnect"}
-            self._received = job.whole or part is None
+            self._received = part is None
             return {"type": "http.request", "body": part or b"", "more_body": not self._received}
         while not job.gone and job.state != DONE:
             await job.changed()
@@ -139,15 +194,40 @@ class _Channel:
             if self._status:
                 raise RuntimeError("the ASGI application sent http.response.start a second time")
             self._status = _status(message["status"])
-            self._headers = bounded(b"".join([_pair(name, value) for name, value in message.get("headers", ())]))
+            pairs = self._pairs
+            self._headers = bounded(b"".join([pairs.get((name, value)) or self._pair(name, value) for name, value in message.get("headers", ())]))
         elif kind == "http.response.body":
             if not self._status:
                 raise RuntimeError("the ASGI application sent http.response.body before http.response.start")
             if job.state == DONE:
                 raise RuntimeError("the ASGI application sent more after the last part of its answer")
             await self._body(message.get("body", b""), message.get("more_body", False))
+        elif kind == "http.response.pathsend" and job.owner.files:
+            if not self._status or job.state != NEW:
+                raise RuntimeError("the ASGI application sent http.response.pathsend, which comes right after http.response.start")
+            await self._file(message["path"])
         else:
             raise RuntimeError(f"the ASGI application sent {kind!r}, expected http.response.start or http.response.body")
+
+    async def _file(self, path: str) -> None:
+        if self._bare:
+            await self._body(b"", False)
+            return
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            await self._job.respond_file(self._status, self._headers, FilePart(file, 0, os.fstat(file).st_size))
+        finally:
+            os.close(file)
+
+    def _pair(self, name: bytes, value: bytes) -> bytes:
+        """A header as it is sent; short ones are kept, because applications repeat them."""
+        name, value = bytes(name), bytes(value)
+        pair = PAIR.pack(len(name), len(value)) + name.lower() + value
+        if len(pair) <= PAIR_BYTES_MAX:
+            if len(self._pairs) >= SEEN_MAX:
+                self._pairs.clear()
+            self._pairs[name, value] = pair
+        return pair
 
     async def _body(self, body: bytes, more: bool) -> None:
         job = self._job
@@ -155,11 +235,86 @@ class _Channel:
             if not more and not self._bare:
                 await job.respond(self._status, KIND_NONE, self._headers, bytes(body))
                 return
-            job.begin(self._status, KIND_NONE, self._headers)
+            if not self._bare and EVENT_STREAM in self._headers:
+                job.begin_detached(self._status, KIND_NONE, self._headers)
+            else:
+                job.begin(self._status, KIND_NONE, self._headers)
         if body and not self._bare:
             await job.send(bytes(body))
         if not more:
             job.finish()
+
+
+class _SocketChannel(_Channel):
+    """The `receive` and `send` of one WebSocket."""
+
+    __slots__ = ("_connection", "_is_connected")
+
+    def __init__(self, job: AsyncJob, pairs: Dict[Tuple[bytes, bytes], bytes]) -> None:
+        super().__init__(job, False, pairs)
+        self._connection: Optional[Connection] = None
+        #: Whether the application has been told that somebody wants to connect.
+        self._is_connected = False
+
+    def failed(self) -> None:
+        if self._connection is not None:
+            self._connection.close(INTERNAL_ERROR, "the application failed")
+
+    def returned(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    async def receive(self) -> Message:
+        """`websocket.connect`, then the client's messages, then `websocket.disconnect`."""
+        if not self._is_connected:
+            self._is_connected = True
+            return {"type": "websocket.connect"}
+        job = self._job
+        while self._connection is None:
+            if job.gone or job.state == DONE:
+                return {"type": "websocket.disconnect", "code": 1006, "reason": ""}
+            await job.changed()
+        message = await self._connection.receive()
+        if isinstance(message, Closed):
+            return {"type": "websocket.disconnect", "code": message.code, "reason": message.reason}
+        if isinstance(message, str):
+            return {"type": "websocket.receive", "text": message}
+        return {"type": "websocket.receive", "bytes": message}
+
+    async def send(self, message: Message) -> None:
+        """Accepts the connection or refuses it, sends messages at the client's pace, closes. Raises `OSError` if the connection has ended."""
+        kind = message["type"]
+        connection = self._connection
+        if connection is None:
+            await self._answer(kind, message)
+        elif kind == "websocket.send":
+            text = message.get("text")
+            await connection.send(message.get("bytes") or b"" if text is None else text)
+        elif kind == "websocket.close":
+            if connection.closed is not None:
+                raise RequestAborted(f"the WebSocket is closed ({connection.closed.code})")
+            connection.close(message.get("code", 1000), message.get("reason") or "")
+        else:
+            raise RuntimeError(f"the ASGI application sent {kind!r}, expected websocket.send or websocket.close")
+
+    async def _answer(self, kind: str, message: Message) -> None:
+        """Accepts or refuses."""
+        job = self._job
+        if job.gone or job.state == DONE:
+            raise RequestAborted(job.reason if job.gone else "the WebSocket was refused")
+        if kind == "websocket.accept":
+            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+            protocol = message.get("subprotocol")
+            if protocol:
+                headers.append((b"sec-websocket-protocol", protocol.encode("latin-1")))
+            self._connection = Connection(job, bounded(b"".join([self._pair(name, value) for name, value in headers])))
+            job.wake()
+        elif kind == "websocket.close":
+            await job.respond(403, KIND_NONE, b"", b"")
+        elif kind.startswith("websocket.http.response."):
+            await super().send({**message, "type": kind[len("websocket.") :]})
+        else:
+            raise RuntimeError(f"the ASGI application sent {kind!r}, expected websocket.accept, websocket.close or websocket.http.response.start")
 
 
 def _status(status: int) -> int:
@@ -167,11 +322,6 @@ def _status(status: int) -> int:
         raise ValueError(f"the status of an answer is 200 to 599, not {status}")
     return int(status)
 
-
-def _pair(name: bytes, value: bytes) -> bytes:
-    name = bytes(name).lower()
-    value = bytes(value)
-    return PAIR.pack(len(name), len(value)) + name + value
 
 
 class LifespanFailed(Exception):

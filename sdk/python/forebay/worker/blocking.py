@@ -10,19 +10,28 @@ import select
 import signal
 import socket
 import threading
+from _thread import start_new_thread
 from collections import deque
-from typing import Any, Callable, Deque, Optional, Tuple
+from contextlib import suppress
+from queue import SimpleQueue
+from time import monotonic, sleep
+from typing import Any, Callable, Deque, List, Optional, Tuple
 
+from .. import _store
 from .._calls import JOB
 from .._context import Interrupted, Log
-from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
+from .._wire import BODY, DRAIN, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, PUBLISH, REQUEST, frame
 from .answer import fail
 from .claims import Page
-from .job import DONE, Exchange, Job, Owner, sized
+from .job import BODY_FRAME_MAX, DONE, Exchange, FilePart, Job, Owner, sized
 from .report import log_to, report
 
 #: Size of a read from the link.
 READ_BYTES = 65_536
+#: Seconds after a write of a body within which further pieces are collected; another thread then writes them together. So a stream of many
+#: small pieces costs few writes, and a piece after a pause is written at once. PEP 3333 allows both: an application goes on only after its piece
+#: is with the operating system, or while another thread sends it.
+COLLECT_SECONDS = 0.001
 
 
 class _WakeUp(Exception):
@@ -55,8 +64,16 @@ class BlockingJob(Job, Exchange):
             self.send(body)
             self.finish()
 
+    def respond_file(self, status: int, headers: bytes, part: FilePart) -> None:
+        whole = self.file_response(status, headers, part)
+        self.state = DONE
+        self.owner.write_with_file(whole, part.descriptor)
+
     def send(self, piece: bytes) -> None:
         owner = self.owner
+        if owner.collect(self, piece):
+            return
+        owner.write_collected(0)
         # Otherwise, a stream of small pieces would not notice that its client has disconnected.
         owner.look()
         at = self.cut(piece, 0)
@@ -64,6 +81,16 @@ class BlockingJob(Job, Exchange):
             if self.window == 0:
                 owner.wait()
             at = self.cut(piece, at)
+        owner.body_written = monotonic()
+
+    def finish(self) -> None:
+        self.state = DONE
+        self.owner.write_collected(END)
+
+    def reset(self) -> None:
+        # What the application gave before it failed is sent.
+        self.owner.write_collected(0)
+        super().reset()
 
     def read_body(self) -> Optional[bytes]:
         while True:
@@ -79,6 +106,7 @@ class BlockingEngine(Owner):
     __slots__ = (
         "generation",
         "window_bytes",
+        "files",
         "_socket",
         "_poll",
         "_page",
@@ -92,11 +120,17 @@ class BlockingEngine(Owner):
         "_waiting",
         "_in_handler",
         "_interrupt",
+        "_pieces",
+        "_pieces_bytes",
+        "body_written",
+        "_collected",
+        "_has_collector",
     )
 
-    def __init__(self, link: socket.socket, generation: int, window_bytes: int, page: Optional[Page]) -> None:
+    def __init__(self, link: socket.socket, generation: int, window_bytes: int, files: bool, page: Optional[Page]) -> None:
         self.generation = generation
         self.window_bytes = window_bytes
+        self.files = files
         self._socket = link
         poll = select.poll()
         poll.register(link, select.POLLIN)
@@ -116,6 +150,15 @@ class BlockingEngine(Owner):
         self._waiting = False
         self._in_handler = False
         self._interrupt = False
+        #: Pieces of the running job's response that are not written yet, already subtracted from its window. Guarded by `_lock`.
+        self._pieces: List[bytes] = []
+        self._pieces_bytes = 0
+        #: When a part of a body was last written, on the clock of `monotonic`.
+        self.body_written = 0.0
+        #: Wakes the thread that writes collected pieces; None before the first one.
+        self._collected: "Optional[SimpleQueue[None]]" = None
+        #: Whether that thread is about to write. Guarded by `_lock`.
+        self._has_collector = False
 
     def serve(self, handle: Callable[[BlockingJob], None]) -> None:
         """Runs jobs until the server drains this worker. Raises `LinkClosed` if the server closes the link."""
@@ -274,6 +317,8 @@ class BlockingEngine(Owner):
             fail(job, error)
         except Interrupted:
             report(f"{job.label} was interrupted: {job.reason}")
+        if _store.end_job():
+            report(f"{job.label} has left a transaction of the store open: it was rolled back")
         if job.state != DONE:
             job.reset()
         self._running = None
@@ -289,12 +334,86 @@ class BlockingEngine(Owner):
         self._send(data)
         self._back(inside)
 
+    def publish(self, flags: int, payload: bytes) -> None:
+        """Sends a message to all in a room. May be called from any thread."""
+        self.write(frame(PUBLISH, flags, self.generation, 0, 0, payload))
+
+    def write_with_file(self, data: bytes, descriptor: int) -> None:
+        """Sends a frame with the descriptor that it needs."""
+        inside, self._in_handler = self._in_handler, False
+        try:
+            with self._lock:
+                # The descriptor goes with the first byte.
+                sent = socket.send_fds(self._socket, [data], [descriptor])
+                self._socket.sendall(data[sent:])
+        except OSError as error:
+            raise LinkClosed from error
+        self._back(inside)
+
     def _send(self, data: bytes) -> None:
         try:
             with self._lock:
                 self._socket.sendall(data)
         except OSError as error:
             raise LinkClosed from error
+
+    # Pieces of a response.
+
+    def collect(self, job: Job, piece: bytes) -> bool:
+        """Takes a piece of the running job's response for the thread that writes soon; False if it is to be written now."""
+        size = len(piece)
+        if size > job.window or monotonic() - self.body_written > COLLECT_SECONDS or job.gone:
+            return False
+        inside, self._in_handler = self._in_handler, False
+        with self._lock:
+            taken = self._pieces_bytes + size <= BODY_FRAME_MAX
+            if taken:
+                # The application may change a buffer that it has given.
+                self._pieces.append(bytes(piece))
+                self._pieces_bytes += size
+                job.window -= size
+                if not self._has_collector:
+                    self._has_collector = True
+                    if self._collected is None:
+                        self._collected = SimpleQueue()
+                        start_new_thread(self._write_soon, (self._collected,))
+                    self._collected.put(None)
+        self._back(inside)
+        return taken
+
+    def _write_soon(self, collected: "SimpleQueue[None]") -> None:
+        """Writes collected pieces, in a thread of its own."""
+        while True:
+            collected.get()
+            while True:
+                sleep(COLLECT_SECONDS)
+                with self._lock:
+                    if not self._pieces:
+                        self._has_collector = False
+                        break
+                    # The main thread finds out for itself that the server has closed the link.
+                    with suppress(OSError):
+                        self._write_pieces(0)
+
+    def write_collected(self, flags: int) -> None:
+        """Writes the collected pieces, and the end of the body if the flags say so."""
+        if not flags and not self._pieces:
+            return
+        inside, self._in_handler = self._in_handler, False
+        try:
+            with self._lock:
+                self._write_pieces(flags)
+        except OSError as error:
+            raise LinkClosed from error
+        self._back(inside)
+
+    def _write_pieces(self, flags: int) -> None:
+        job = self._running
+        assert job is not None, "pieces are written before their job ends"
+        data = b"".join(self._pieces)
+        self._pieces, self._pieces_bytes = [], 0
+        self._socket.sendall(frame(BODY, flags, self.generation, job.number, job.slot, data))
+        self.body_written = monotonic()
 
     def over(self, job: Job) -> None:
         """Nothing to do: the loop in `serve` continues by itself."""

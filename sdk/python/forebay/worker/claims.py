@@ -10,7 +10,9 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from typing import Optional
+from typing import Iterable, List, Optional, TypeVar
+
+from .job import Job
 
 PAGE_BYTES = 282_624
 FORMAT = 0x46420001
@@ -19,30 +21,44 @@ CLAIMS_AT = 4_096 // 4
 OFFERED, CLAIMED = 1, 2
 
 
+J = TypeVar("J", bound=Job)
+
+
 class Page:
     """The shared page, mapped."""
 
-    __slots__ = ("_descriptor", "_words")
+    __slots__ = ("descriptor", "_words")
 
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._words = memoryview(mmap.mmap(descriptor, PAGE_BYTES)).cast("I")
         if self._words[0] != FORMAT:
             raise RuntimeError(f"the shared page has the format {self._words[0]:#x}, this worker knows {FORMAT:#x}")
 
     def claim(self, number: int, slot: int) -> bool:
         """Claims a job; False if the server has revoked it."""
+        fcntl.lockf(self.descriptor, fcntl.LOCK_EX)
+        try:
+            return self._claim(number, slot)
+        finally:
+            fcntl.lockf(self.descriptor, fcntl.LOCK_UN)
+
+    def claim_all(self, jobs: "Iterable[J]") -> "List[J]":
+        """Claims several jobs at once; returns those that the server has not revoked."""
+        fcntl.lockf(self.descriptor, fcntl.LOCK_EX)
+        try:
+            return [job for job in jobs if self._claim(job.number, job.slot)]
+        finally:
+            fcntl.lockf(self.descriptor, fcntl.LOCK_UN)
+
+    def _claim(self, number: int, slot: int) -> bool:
         word = CLAIMS_AT + slot
         offered = (number << 2 | OFFERED) & 0xFFFF_FFFF
-        fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
-        try:
-            if self._words[word] != offered:
-                return False
-            self._words[word] = offered - OFFERED + CLAIMED
-            return True
-        finally:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
+        if self._words[word] != offered:
+            return False
+        self._words[word] = offered - OFFERED + CLAIMED
+        return True
 
 
 def open_page() -> Optional[Page]:

@@ -8,10 +8,12 @@ from .._app import App
 from .._context import Context, WorkerContext
 from .._reply import HttpError, Reply, to_piece, to_reply
 from .._request import AsyncRequest, Request
+from .._websocket import Upgrade, WebSocket
 from .._wire import header_block
 from .answer import answer, error_parts, send_error, stream
 from .event_loop import AsyncJob, ThreadRunner
-from .job import NEW, Exchange
+from .job import EVENT_STREAM, NEW, Exchange, bounded
+from .socket import INTERNAL_ERROR, Connection
 
 
 class Handlers:
@@ -49,11 +51,26 @@ class AsyncHandlers:
                 return
             value = target.call(request, Context(self._context, job))
             # An asynchronous generator is not awaited: it is the body.
-            await self._answer(job, value if hasattr(value, "__aiter__") else await value)
+            value = value if hasattr(value, "__aiter__") else await value
+            if isinstance(value, Upgrade):
+                await self._connect(job, request, value)
+            else:
+                await self._answer(job, value)
         except HttpError as error:
             if job.state != NEW:
                 raise
             await job.respond(*error_parts(error, job.request_id))
+
+    async def _connect(self, job: AsyncJob, request: AsyncRequest, upgrade: Upgrade) -> None:
+        """Runs a WebSocket to its end."""
+        socket = WebSocket(request, lambda headers: Connection(job, bounded(headers)))
+        try:
+            await upgrade.run(socket)
+        except Exception:
+            if job.socket is not None:
+                job.socket.close(INTERNAL_ERROR, "the handler failed")
+            raise
+        socket.close()
 
     async def _answer(self, job: AsyncJob, value: Any) -> None:
         reply = to_reply(value)
@@ -80,7 +97,11 @@ class AsyncHandlers:
             async for piece in pieces:
                 # Runs a generator up to its first piece, so that it can still fail with a status.
                 if not begun:
-                    job.begin(reply.status, reply.kind, header_block(reply.headers))
+                    headers = header_block(reply.headers)
+                    if EVENT_STREAM in headers:
+                        job.begin_detached(reply.status, reply.kind, headers)
+                    else:
+                        job.begin(reply.status, reply.kind, headers)
                     begun = True
                 await job.send(to_piece(piece))
             if not begun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Deque, Optional
+from typing import Deque, NamedTuple, Optional
 
 from .._context import JobView, Log
 from .._reply import HEADERS_BYTES_MAX
@@ -13,7 +13,10 @@ from .._wire import (
     ABORT,
     BODY,
     END,
+    FILE,
+    FILE_PART,
     FRAME_PAYLOAD_MAX,
+    KIND_NONE,
     REQUEST_TABLE,
     RESET,
     RESPONSE_TABLE,
@@ -29,15 +32,26 @@ READ_WINDOW_BYTES = 262_144
 #: Longest payload of a BODY frame: small enough that a stream does not delay others.
 BODY_FRAME_MAX = 65_520
 
+#: In a header block, the content type of responses that may last: name and value follow each other.
+EVENT_STREAM = b"content-typetext/event-stream"
+
 #: States of a response.
 NEW, BEGUN, DONE = range(3)
 
-CLIENT_GONE = 1
-_REASONS = {CLIENT_GONE: "the client has gone", 2: "the deadline has passed", 3: "the server ends"}
+CLIENT_GONE, SERVER_ENDS = 1, 3
+_REASONS = {CLIENT_GONE: "the client has gone", 2: "the deadline has passed", SERVER_ENDS: "the server ends"}
 
 
 class RequestAborted(OSError):
     """The response is no longer needed: the client has disconnected, the deadline has passed, or the server is shutting down."""
+
+
+class FilePart(NamedTuple):
+    """A part of an open regular file: the body of a response that the server reads itself."""
+
+    descriptor: int
+    offset: int
+    length: int
 
 
 class Owner:
@@ -46,10 +60,16 @@ class Owner:
     __slots__ = ()
     generation: int
     window_bytes: int
+    #: Whether the server takes files as bodies.
+    files: bool
 
     def write(self, data: bytes) -> None:
         """Sends frames to the server."""
         raise NotImplementedError
+
+    def write_response(self, data: bytes) -> None:
+        """Like `write`, for a whole response, which may wait for others for a moment."""
+        self.write(data)
 
     def over(self, job: "Job") -> None:
         """Call it when the job's last frame has been written."""
@@ -190,20 +210,25 @@ class Job(BodySource, JobView):
             return False
         owner = self.owner
         # If the response cannot be encoded, nothing was sent, and another one may follow.
-        whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, body)
+        whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self.run_micros(), headers, body)
         self.state = DONE
-        owner.write(whole)
+        owner.write_response(whole)
         owner.over(self)
         return True
 
-    def begin(self, status: int, kind: int, headers: bytes) -> None:
+    def file_response(self, status: int, headers: bytes, part: FilePart) -> bytes:
+        """The frame of a response whose body is a part of a file. It has to be sent with the descriptor; then the job ends."""
+        body = FILE_PART.pack(part.offset, part.length)
+        return response(END | FILE, self.owner.generation, self.number, self.slot, status, KIND_NONE, self.run_micros(), headers, body)
+
+    def begin(self, status: int, kind: int, headers: bytes, flags: int = 0) -> None:
         """Sends the head of a streamed response."""
         owner = self.owner
-        head = response(0, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, b"")
+        head = response(flags, owner.generation, self.number, self.slot, status, kind, self.run_micros(), headers, b"")
         self.state = BEGUN
         owner.write(head)
 
-    def _micros(self) -> int:
+    def run_micros(self) -> int:
         """Run time of the application in microseconds, capped at the maximum of the protocol."""
         return min(int((time.monotonic() - self.started) * 1e6), 0xFFFF_FFFF)
 
@@ -242,6 +267,10 @@ class Exchange(BodySource, JobView):
 
     def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
         """Sends a complete response of any length and ends the job."""
+        raise NotImplementedError
+
+    def respond_file(self, status: int, headers: bytes, part: FilePart) -> None:
+        """Sends a response whose body is a part of a file, and ends the job. Only if the owner has `files`."""
         raise NotImplementedError
 
     def begin(self, status: int, kind: int, headers: bytes) -> None:

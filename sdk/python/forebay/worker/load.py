@@ -7,15 +7,22 @@ import importlib.util
 import inspect
 import os
 import sys
+import threading
+import traceback
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, Iterator, List, NamedTuple, Optional
 
 from .._app import App, is_coroutine_function
+from .report import report
 
 #: Names of applications that are tried if the pool does not name one.
 NAMES = ("app", "application", "handler")
 #: Usual names of application factories; only mentioned in errors.
 FACTORIES = ("create_app", "make_app", "create_application")
+
+#: Seconds after which the log says that a module is still being imported, and where.
+SLOW_IMPORT_SECONDS = 10.0
 
 FOREBAY, WSGI, ASGI = "forebay", "wsgi", "asgi"
 
@@ -52,8 +59,9 @@ def load(file: Optional[str], request: LoadRequest) -> LoadedApplication:
     """Imports the module, a file or one by name, and finds the application in it."""
     # The application may look at its command line, and the worker's own is of no use to it.
     sys.argv = [file or request.module]
-    module = import_file(file) if file is not None else import_module(request.module)
     where = file or f"the module {request.module}"
+    with told_when_slow(where, SLOW_IMPORT_SECONDS):
+        module = import_file(file) if file is not None else import_module(request.module)
     application = _object(module, request.object, where)
     interface = _interface(application, where) if request.interface == "auto" else request.interface
     if isinstance(application, App) != (interface == FOREBAY):
@@ -63,6 +71,25 @@ def load(file: Optional[str], request: LoadRequest) -> LoadedApplication:
     if interface == FOREBAY and request.mount:
         raise LoadError(f'the patterns of an App are whole paths: write {request.mount} into them, mount = "{request.mount}" is for WSGI and ASGI')
     return LoadedApplication(application, interface, request.mount, request.encoded_slashes)
+
+
+@contextmanager
+def told_when_slow(where: str, seconds: float) -> Iterator[None]:
+    """Says in the log where the thread is, when what is done inside takes so long."""
+    thread = threading.get_ident()
+
+    def tell() -> None:
+        stack = "".join(traceback.format_stack(sys._current_frames().get(thread), 8)).rstrip()
+        advice = "a module that runs a server or waits for something never becomes ready: it only has to define the application"
+        report(f"{where} has been imported for {seconds:g} s and is not done ({advice}). It is here:\n{stack}")
+
+    timer = threading.Timer(seconds, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def import_file(file: str) -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import inspect
 import json
 import os
@@ -12,21 +13,28 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, NoReturn, Optional
+from contextlib import suppress
+from typing import Any, Awaitable, Callable, Coroutine, Dict, List, NamedTuple, NoReturn, Optional
 
+from .. import _store
 from .._app import is_coroutine_function, prepared_hook
 from .._calls import Calls, open_calls
 from .._context import State, WorkerContext, WorkerInfo
 from .._version import VERSION
+from .._websocket import set_publish
 from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, READY, frame
 from .asgi import Asgi, Lifespan, LifespanFailed
 from .blocking import BlockingEngine, LinkClosed
 from .claims import Page, open_page
 from .event_loop import AsyncEngine, AsyncJob, ThreadRunner
 from .handlers import AsyncHandlers, Handlers
-from .load import ASGI, FOREBAY, LoadedApplication, LoadError, import_file, load, parse_arguments
+from .load import ASGI, FOREBAY, SLOW_IMPORT_SECONDS, LoadedApplication, LoadError, import_file, load, parse_arguments
 from .report import report
+from .socket import published
 from .wsgi import Wsgi
+
+#: What the log says of a lifespan that takes long to start.
+NO_STARTUP = f"the lifespan of the ASGI application has not sent lifespan.startup.complete for {SLOW_IMPORT_SECONDS:g} s, for which the worker waits"
 
 Hook = Callable[[Any], Any]
 
@@ -42,7 +50,10 @@ class Init(NamedTuple):
     handler: Optional[str]
     start: Optional[str]
     concurrency: int
+    #: What a worker whose application waits may ask for instead.
+    concurrency_max: int
     window_bytes: int
+    files: bool
 
 
 class StartFailed(Exception):
@@ -70,6 +81,8 @@ def main(arguments: List[str]) -> int:
     generation = int(_environment("FOREBAY_GENERATION"))
     link = _open_link(int(_environment("FOREBAY_LINK_FD")))
     page = open_page()
+    if page is not None:
+        _store.page = page.descriptor
     link.sendall(frame(HELLO, 0, generation, 0, 0, json.dumps(_hello(page)).encode()))
     try:
         init = _read_init(link)
@@ -77,7 +90,7 @@ def main(arguments: List[str]) -> int:
         try:
             program = _load(init, arguments)
             if _is_async(program, init):
-                return asyncio.run(_serve_async(link, generation, init, program, page, calls))
+                return _run(_serve_async(link, generation, init, program, page, calls))
             return _serve_blocking(link, generation, init, program, page, calls)
         except StartFailed as failed:
             error = failed.__cause__
@@ -125,7 +138,8 @@ def _read_init(link: socket.socket) -> Init:
             raise LinkClosed(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
         payload = _exactly(link, length)
         if kind == INIT:
-            members = {"handler": None, "start": None, **json.loads(payload)}
+            members = {"handler": None, "start": None, "files": False, **json.loads(payload)}
+            members.setdefault("concurrency_max", members.get("concurrency"))
             for name in Init._fields:
                 if name not in members:
                     raise LinkClosed(f"the server sent an INIT without {name}")
@@ -172,6 +186,16 @@ def _is_async(program: Program, init: Init) -> bool:
     return program.awaits or (program.loaded.interface == FOREBAY and program.loaded.application._is_async)
 
 
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """Runs a coroutine to its end, on the event loop of uvloop where the application's environment has it, as uvicorn does: it is faster. The variable
+    FOREBAY_LOOP=asyncio keeps Python's own."""
+    run: Callable[[Coroutine[Any, Any, int]], int] = asyncio.run
+    if os.environ.get("FOREBAY_LOOP") != "asyncio":
+        with suppress(ImportError, AttributeError):
+            run = importlib.import_module("uvloop").run
+    return run(work)
+
+
 def _context(init: Init, log: Any) -> WorkerContext:
     return WorkerContext(State(), WorkerInfo(init.worker, init.pool, os.getpid()), log)
 
@@ -185,7 +209,8 @@ def _freeze_memory() -> None:
 def _serve_blocking(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = BlockingEngine(link, generation, init.window_bytes, page)
+    engine = BlockingEngine(link, generation, init.window_bytes, init.files, page)
+    set_publish(lambda room, message: engine.publish(*published(room, message)))
     if calls is not None:
         calls.on_thread(engine.uninterrupted)
     context = _context(init, engine.log_of(None))
@@ -212,8 +237,11 @@ def _serve_blocking(
 async def _serve_async(
     link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = AsyncEngine(generation, init.window_bytes, init.concurrency, page, calls)
+    # A coroutine that waits leaves the loop to others.
+    concurrency = init.concurrency_max if program.loaded.interface == ASGI else init.concurrency
+    engine = AsyncEngine(generation, init.window_bytes, init.files, concurrency, page, calls)
     await engine.open(link)
+    set_publish(lambda room, message: engine.publish(*published(room, message)))
     context = _context(init, engine.log_of(None))
     application = program.loaded.application
     handle: Callable[[AsyncJob], Awaitable[None]]
@@ -229,13 +257,16 @@ async def _serve_async(
         for hook in program.start:
             await _run_hook(hook, context)
         if lifespan is not None:
+            slow = asyncio.get_running_loop().call_later(SLOW_IMPORT_SECONDS, report, NO_STARTUP)
             await lifespan.start()
+            slow.cancel()
     except Exception as error:
         engine.write(_failed(generation, error))
         await engine.close()
         return 1
     _freeze_memory()
-    engine.write(frame(READY, 0, generation, 0, 0))
+    asked = b"" if concurrency == init.concurrency else json.dumps({"concurrency": concurrency}).encode()
+    engine.write(frame(READY, 0, generation, 0, 0, asked))
     if not await engine.serve(handle):
         _end_now(0)
     status = 0

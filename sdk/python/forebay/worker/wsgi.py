@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
+from wsgiref.util import FileWrapper
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from .._reply import HttpError
 from .._request import decoded_path, head_of
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
 from .answer import send_error
-from .job import Exchange, bounded
+from .job import Exchange, FilePart, bounded
 
 #: Maximum number of cached header names and hosts; beyond it, the caches are cleared.
 SEEN_MAX = 1_024
+
+#: A shorter file costs less when the worker reads it.
+FILE_BYTES_MIN = 32_768
 
 StartResponse = Callable[..., Callable[[bytes], None]]
 Application = Callable[[Dict[str, Any], StartResponse], Iterable[bytes]]
@@ -45,6 +51,7 @@ class Wsgi:
             "wsgi.run_once": False,
             # The input ends where the body does, whether it has a length or not.
             "wsgi.input_terminated": True,
+            "wsgi.file_wrapper": FileWrapper,
         }
         #: The name of each header in the environ; "" for headers without one.
         self._names: Dict[bytes, str] = {}
@@ -66,6 +73,8 @@ class Wsgi:
         response = _Response(exchange, environ["REQUEST_METHOD"] == "HEAD")
         result = self._application(environ, response.start)
         try:
+            if type(result) is FileWrapper and response.send_file(result.filelike):
+                return
             body = response.take(result)
         finally:
             close = getattr(result, "close", None)
@@ -221,6 +230,18 @@ class _Response:
             self._begin()
         self._piece(data)
 
+    def send_file(self, file: Any) -> bool:
+        """Has the server send the rest of a file; False if it cannot."""
+        exchange = self._exchange
+        if self._begun or self._bare or self._status in _NO_BODY or not exchange.job.owner.files:
+            return False
+        part = file_part(file)
+        if part is None or self._length not in (-1, part.length):
+            return False
+        self._started()
+        exchange.respond_file(self._status, self._headers, part)
+        return True
+
     def take(self, result: Iterable[bytes]) -> Optional[bytes]:
         """Sends the pieces that the application returned; returns the whole body instead if it can be sent at once."""
         if type(result) in (list, tuple) and not self._begun:
@@ -274,6 +295,20 @@ class _Response:
     def _count(self, sent: int) -> None:
         if 0 <= self._length < sent:
             raise ValueError(f"the application sent more than the {self._length} bytes of its content-length")
+
+
+def file_part(file: Any) -> Optional[FilePart]:
+    """The rest of an open file, behind its position; None for what is no plain file, or short. An object of another type may have a descriptor,
+    too, and yet give other bytes, as one that decompresses."""
+    raw = file.raw if type(file) in (io.BufferedReader, io.BufferedRandom) else file
+    if type(raw) is not io.FileIO or not file.readable():
+        return None
+    if file is not raw and file.writable():
+        file.flush()
+    found = os.fstat(raw.fileno())
+    offset = file.tell() if stat.S_ISREG(found.st_mode) else found.st_size
+    length = found.st_size - offset
+    return FilePart(raw.fileno(), offset, length) if length >= FILE_BYTES_MIN else None
 
 
 def _check(piece: bytes) -> None:

@@ -120,7 +120,7 @@ impl World {
         match dice.between(0, 3) {
             0 => assert_eq!(
                 self.state
-                    .answer(key, &header(name, flag::END), response(0, 0), now, out),
+                    .answer(key, &header(name, flag::END), response(0, 0), None, now, out),
                 Ok(())
             ),
             1 => assert_eq!(

@@ -422,7 +422,7 @@ impl World {
                 let header = header((slot, number), flags);
                 let taken = self
                     .state
-                    .answer(key, &header, response(serial, run_us), now, out);
+                    .answer(key, &header, response(serial, run_us), None, now, out);
                 assert_eq!(taken, Ok(()), "a good answer is taken");
             }
             FromWorker::Chunk {
@@ -444,7 +444,7 @@ impl World {
                     self.state.chunk(key, (slot, number), 0, bytes, now, out)
                 } else {
                     let header = header((slot, number), flag::END);
-                    self.state.answer(key, &header, bytes, now, out)
+                    self.state.answer(key, &header, bytes, None, now, out)
                 };
                 // A job that is over accepts nothing, so nothing is checked for it.
                 if taken.is_err() {

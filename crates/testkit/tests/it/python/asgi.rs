@@ -62,8 +62,8 @@ fn as_many_requests_as_the_pool_says_run_in_one_worker_at_a_time() {
 }
 
 #[test]
-fn one_request_runs_at_a_time_unless_the_pool_says_more() {
-    let server = asgi("").start();
+fn one_request_runs_at_a_time_where_the_pool_says_so() {
+    let server = asgi("concurrency = 1").start();
     let mut clients = ["one", "two"].map(|name| {
         let mut client = server.connect();
         client.request("GET", &format!("/wait/{name}"));

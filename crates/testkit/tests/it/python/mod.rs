@@ -3,10 +3,13 @@
 mod applications;
 mod asgi;
 mod faults;
+mod files;
 mod handlers;
 mod life;
 mod sql;
 mod sql_pieces;
+mod store;
+mod websockets;
 
 use forebay_testkit::Setup;
 

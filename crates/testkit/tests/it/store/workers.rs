@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_store::{Durability, Key, Store};
+use forebay_store::{Durability, Key, Read as _, Store};
 use forebay_testkit::{Server, Setup, wait_until};
 
 use super::{OPEN, ask, config, disk::Disk, open, reload, start};
@@ -157,6 +157,37 @@ fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
     disk.hold();
     assert_eq!(server.get(&format!("/{commit}")).status, 200);
     disk.go_on();
+}
+
+#[test]
+fn an_answer_of_a_python_worker_waits_until_its_commit_is_on_the_disk() {
+    let disk = Disk::new();
+    let setup = Setup::new(
+        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.py\"\n\
+         [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
+    );
+    let handler = "from forebay import App\nfrom forebay.store import store\napp = App()\n\
+        @app.get('/read')\ndef read():\n    return {'is': store.get('Open')}\n\
+        @app.get('/write')\ndef write():\n    store.set('Open', 1)\n    return 'done'\n";
+    let server = disk.under(setup).file("api.py", handler).start();
+    wait_until("the pool to answer", || server.get("/read").status == 200);
+    disk.hold();
+    let mut client = server.connect();
+    client.request("GET", "/write");
+    assert!(
+        !client.is_readable_within(Duration::from_millis(300)),
+        "the answer came before the disk"
+    );
+    // Meanwhile the worker is free, and has made the commit.
+    let store = open(&server);
+    let key = Key::global("Open").expect("a global's name");
+    wait_until("the commit", || {
+        let snapshot = store.snapshot().expect("there is room for a snapshot");
+        snapshot.get(&key).expect("the store can be read").is_some()
+    });
+    disk.go_on();
+    let answer = client.response();
+    assert_eq!((answer.status, answer.text()), (200, "done"));
 }
 
 #[test]

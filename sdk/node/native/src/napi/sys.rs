@@ -12,6 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::{null, null_mut},
     rc::Rc,
+    sync::atomic::{AtomicPtr, Ordering},
 };
 
 use forebay_store::facade::operations::{self, Call as _, Refused};
@@ -25,10 +26,37 @@ type CallbackInfo = *mut c_void;
 type Callback = unsafe extern "C" fn(Env, CallbackInfo) -> RawValue;
 /// `napi_status`; 0 is `napi_ok`.
 type Status = c_int;
+/// `napi_generic_failure`, the status of a function that the runtime does not have.
+const GENERIC_FAILURE: Status = 9;
 /// `napi_valuetype` of `undefined`.
 const UNDEFINED: c_int = 0;
 
-unsafe extern "C" {
+/// Declares functions of Node-API. They are looked up when they are first called, so that programs without Node-API can load this library,
+/// too.
+macro_rules! node_api {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> Status;)*) => {$(
+        /// # Safety
+        /// As Node-API says.
+        unsafe fn $name($($argument: $type),*) -> Status {
+            static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+            let mut found = FOUND.load(Ordering::Relaxed);
+            if found.is_null() {
+                // SAFETY: the name is a C string.
+                found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, concat!(stringify!($name), "\0").as_ptr().cast()) };
+                FOUND.store(found, Ordering::Relaxed);
+            }
+            if found.is_null() {
+                return GENERIC_FAILURE;
+            }
+            // SAFETY: the runtime's function of that name has this type; the caller vouches for the arguments.
+            unsafe {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> Status>(found)($($argument),*)
+            }
+        }
+    )*};
+}
+
+node_api! {
     fn napi_create_function(
         env: Env,
         name: *const c_char,

@@ -2,4 +2,4 @@
 
 mod sys;
 
-pub(crate) use sys::{create, is_mapped, map, ring, tell_commit, view};
+pub(crate) use sys::{create, is_mapped, map, report_in, ring, tell_commit, view};

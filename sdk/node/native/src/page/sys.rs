@@ -43,10 +43,15 @@ pub(crate) fn create<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
 
 /// `mapPage(fd: number): ArrayBuffer`, for the worker itself. The mapping lasts as long as the process.
 pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
-    let page = mapped(descriptor(call)?)?;
+    buffer(call, report_in(descriptor(call)?)?)
+}
+
+/// Maps the page, and reports commits of this process there from now on.
+pub(crate) fn report_in(fd: i32) -> Result<*mut libc::c_void, Failure> {
+    let page = mapped(fd)?;
     let commit = page.cast::<u8>().wrapping_add(COMMIT_OFFSET);
     COMMIT.store(commit.cast(), Ordering::Release);
-    buffer(call, page)
+    Ok(page)
 }
 
 /// `viewPage(fd: number): ArrayBuffer`, for the pool of the worker: commits of this process are not reported in the page. The mapping
