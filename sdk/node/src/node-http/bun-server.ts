@@ -4,7 +4,7 @@ import { FetchContext } from '../fetch.js';
 import type { Handler } from '../handler.js';
 import type { WireRequest } from '../request.js';
 import { webRequest } from '../web.js';
-import { listen } from './server.js';
+import { listen } from './listening.js';
 
 type Fetch = (this: BunServer, request: Request, server: BunServer) => unknown;
 /** A response, a file, or a function. */
@@ -58,7 +58,7 @@ class BunServer {
     this.development = options.development === true;
     this.protocol = unix === undefined ? 'http' : null;
     this.reload(options);
-    listen(unix ?? Number(port), this.#handler());
+    listen(unix ?? Number(port), async () => this.#handler());
   }
 
   get url(): URL {
