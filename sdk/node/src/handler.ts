@@ -36,12 +36,14 @@ export interface LoadedHandler {
   stop: Hook[];
 }
 
-/** Where an application ends up that calls `listen`; see `node-http/server.ts`. */
+/** Where an application ends up that calls `listen`; see `node-http/listening.ts`. */
 export interface Listening {
   /** Its handler; null while it does not listen. */
-  handler(): Handler | null;
+  handler(): Promise<Handler> | null;
   /** Waits for it to listen; null if it does not in time. */
   wait(): Promise<Handler | null>;
+  /** Does what the application has registered for SIGTERM. */
+  stop(): Promise<void>;
 }
 
 /**
@@ -61,8 +63,10 @@ export async function loadHandler(module: object, file: string, listening?: List
     const hook = exports[name] ?? hooks[name];
     if (typeof hook === 'function') list.push(hook as Hook);
   }
+  const hasStop = loaded.stop.length > 0;
+  if (listening !== undefined) loaded.stop.push(() => listening.stop());
   const listener = listening?.handler() ?? null;
-  if (listener !== null) return { ...loaded, handle: listener, waits: true };
+  if (listener !== null) return { ...loaded, handle: await listener, waits: true };
   for (const candidate of candidates) {
     if (candidate instanceof Router) {
       loaded.start.push(...candidate.startHooks);
@@ -79,7 +83,7 @@ export async function loadHandler(module: object, file: string, listening?: List
     if (typeof candidate === 'function') {
       // A function may have its own `onStop`, such as that of a router with a different interface.
       const { onStop } = candidate as { onStop?: unknown };
-      if (typeof onStop === 'function' && loaded.stop.length === 0) loaded.stop.push(onStop as Hook);
+      if (typeof onStop === 'function' && !hasStop) loaded.stop.unshift(onStop as Hook);
       const declared = declaredOf(candidate);
       return { ...loaded, handle: candidate as Handler, reads: declared === undefined ? [] : readsOf(declared) };
     }

@@ -1,10 +1,12 @@
 /** Module hooks of Node (`module.registerHooks`), which run in the importing thread. */
 import type { LoadHookSync, ResolveHookSync } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { beforeImport } from './http-import.js';
 import { providedUrl } from './install.js';
 import { isTypeScript, strip } from './strip.js';
 
 export const resolve: ResolveHookSync = (specifier, context, next) => {
+  beforeImport(specifier);
   const url = providedUrl(specifier);
   return url === undefined ? next(specifier, context) : { url, format: 'module', shortCircuit: true };
 };

@@ -5,7 +5,7 @@ import type { Handler } from '../handler.js';
 import type { WireRequest } from '../request.js';
 import { webRequest } from '../web.js';
 import { bunPublish, type BunUpgradeOptions, type BunWebSocketHandlers } from './bun-websocket.js';
-import { listen } from './server.js';
+import { listen } from './listening.js';
 
 type Fetch = (this: BunServer, request: Request, server: BunServer) => unknown;
 /** A response, a file, or a function. */
@@ -61,7 +61,7 @@ class BunServer {
     this.development = options.development === true;
     this.protocol = unix === undefined ? 'http' : null;
     this.reload(options);
-    listen(unix ?? Number(port), this.#handler());
+    listen(unix ?? Number(port), async () => this.#handler());
   }
 
   get url(): URL {

@@ -51,6 +51,7 @@ export class Exchange {
   readonly #wire: WireRequest;
   readonly #context: AbortableContext;
   readonly #connection: Connection;
+  readonly #onOver: (() => void) | null;
   /** The rest of the request's body: undefined until it is first read. */
   #rest: BodySource | null | undefined;
   #isReading = false;
@@ -70,7 +71,9 @@ export class Exchange {
   /** Wakes the reader of a streamed body. */
   #wake: (() => void) | null = null;
 
-  constructor(wire: WireRequest, context: Context) {
+  /** `onOver` is called when the exchange is over. */
+  constructor(wire: WireRequest, context: Context, onOver: (() => void) | null = null) {
+    this.#onOver = onOver;
     this.#wire = wire;
     this.#context = context;
     const connection = (this.#connection = new Connection(this));
@@ -296,7 +299,7 @@ export class Exchange {
     // Only listeners can tell whether the rest of the request is read.
     if (request._eventsCount > 0 && !request._readableState.endEmitted) request._dump();
     this.#connection.close(false);
-    over(this);
+    this.#onOver?.();
   }
 
   /** The listener has thrown, or its promise was rejected. */
@@ -336,7 +339,7 @@ export class Exchange {
       if (!wasComplete) request.destroy(reply === null ? (error ?? undefined) : (error as Error));
       closed(response);
       this.#connection.close(error !== null);
-      over(this);
+      this.#onOver?.();
     });
     this.#connection.destroyed = true;
   }
@@ -393,12 +396,6 @@ function closed(response: Response): void {
   response.destroyed = true;
   response._closed = true;
   if (response._eventsCount > 0) response.emit('close');
-}
-
-/** Called with each exchange that is over. */
-let over: (exchange: Exchange) => void = () => {};
-export function onOver(callback: (exchange: Exchange) => void): void {
-  over = callback;
 }
 
 /** The fields of an object, or of an array of names and values in turn or in pairs. */

@@ -5,7 +5,11 @@ import { loadHandler, type Handler, type Hook, type Listening, type LoadedHandle
 import { pageAddon } from '../page-addon.js';
 import { isEndedCall } from './calls.js';
 import type { Init } from './engine.js';
+import { HTTP_MODULES, onHttpImport } from '../loader/http-import.js';
 import { tableOf } from '../messages.js';
+import { awaitListening } from '../node-http/listening.js';
+import { standInFor } from '../node-http/server.js';
+import { rememberBodies } from '../web.js';
 import { report } from './report.js';
 
 /** A handler whose start hooks have run. */
@@ -61,10 +65,15 @@ export async function loadFile(file: string | null, mayListen = false): Promise<
 
 /** Prepares for an application: its `listen` opens no socket, and its responses remember their bodies. */
 async function standIn(): Promise<Listening> {
-  const { standInForServers } = await import('../node-http/server.js');
-  (await import('../web.js')).rememberBodies();
-  if (process.versions['bun'] !== undefined) (await import('../node-http/bun-server.js')).standInForBun();
-  return standInForServers();
+  rememberBodies();
+  if (process.versions['bun'] === undefined) {
+    // Few handlers need these modules, and loading them takes milliseconds of each start.
+    onHttpImport((name) => standInFor(process.getBuiltinModule(name).Server));
+  } else {
+    for (const name of HTTP_MODULES) standInFor(process.getBuiltinModule(name).Server);
+    (await import('../node-http/bun-server.js')).standInForBun();
+  }
+  return awaitListening();
 }
 
 /** Makes SIGTERM drain the worker, and uncaught errors end it. */

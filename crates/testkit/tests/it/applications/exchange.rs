@@ -190,6 +190,9 @@ fn bodies_are_read_as_they_were_sent() {
     }
 }
 
+/// Longer than all buffers between a client and an application.
+const LENGTH: usize = 64 << 20;
+
 #[test]
 fn a_body_that_nobody_reads_is_not_taken_from_its_client() {
     let source = "import { createServer } from 'node:http';
@@ -200,7 +203,6 @@ fn a_body_that_nobody_reads_is_not_taken_from_its_client() {
             for await (const piece of request) bytes += piece.length;
             response.end(String(bytes));
         }).listen(3000);";
-    const LENGTH: usize = 64 << 20;
     for runtime in Runtime::BOTH {
         let server = application(runtime, "app.mjs", source)
             .server("body_bytes_max = \"128MiB\"")

@@ -128,3 +128,27 @@ fn an_application_runs_many_requests_at_a_time_and_a_handler_one() {
         }
     }
 }
+
+#[test]
+fn what_an_application_does_at_sigterm_is_done_before_its_worker_ends() {
+    let source = "import { createServer } from 'node:http';
+        import { writeFileSync } from 'node:fs';
+        const server = createServer((req, res) => res.end('x')).listen(3000);
+        process.on('SIGTERM', () => {
+            server.close(() => {
+                writeFileSync('closed', 'server');
+                process.exit(0);
+            });
+        });";
+    for runtime in Runtime::BOTH {
+        let mut server = application(runtime, "app.mjs", source).start();
+        assert_eq!(server.get("/").text(), "x");
+        server.terminate();
+        server.wait();
+        assert_eq!(
+            server.folder().read("closed").as_deref(),
+            Some("server"),
+            "{runtime:?}"
+        );
+    }
+}
