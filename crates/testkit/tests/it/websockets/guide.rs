@@ -65,10 +65,8 @@ fn notifications_of_a_database_reach_events_and_sockets() {
     events.request("GET", "/orders/events");
     assert_eq!(events.head().expect("a head").status, 200);
     let notify = || {
-        postgres
-            .admin()
-            .batch_execute("notify orders, 'number 7'")
-            .expect("it is sent")
+        let sent = postgres.admin().batch_execute("notify orders, 'number 7'");
+        sent.expect("it is sent");
     };
     // The stream's own listener may begin a moment after its head has come.
     let mut seen = String::new();
