@@ -2,6 +2,7 @@ import { FIELD_VALUE, TOKEN } from './grammar.js';
 import { Html } from './html.js';
 import { SqlError } from './sql/error.js';
 import { sqlProblem, type SqlProblem } from './sql/problem.js';
+import { Upgrade } from './upgrade.js';
 import { KIND_BYTES, KIND_HTML, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
 
 /** Headers of a reply: an object (an array as value repeats the header), pairs, or the web's `Headers`. */
@@ -205,6 +206,7 @@ export function toReply(value: unknown): Reply {
   if (typeof value === 'string') return new Reply(200, KIND_TEXT, NO_HEADERS, value);
   if (typeof value !== 'object') return json(value);
   if (value instanceof Reply) return value.kind === KIND_TAGGED ? untagged(value) : value;
+  if (value instanceof Upgrade) throw new TypeError('a WebSocket is accepted by handlers in pools whose protocol is "framed", and not here');
   if (value instanceof Html) return new Reply(200, KIND_HTML, NO_HEADERS, value.text);
   if (value instanceof Uint8Array) return new Reply(200, KIND_BYTES, NO_HEADERS, value);
   if (value instanceof ArrayBuffer) return new Reply(200, KIND_BYTES, NO_HEADERS, new Uint8Array(value));

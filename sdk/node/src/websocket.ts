@@ -1,6 +1,7 @@
 /** WebSockets of handlers (RFC 6455): the server speaks the protocol, handlers get messages. */
 import type { HttpRequest } from './request.js';
 import { headerList, type HeadersLike } from './reply.js';
+import { Upgrade } from './upgrade.js';
 
 /** A message: text is a string. */
 export type WebSocketMessage = string | Uint8Array;
@@ -53,18 +54,16 @@ export interface WebSocketInit<Data = unknown> {
 }
 
 /** The answer of {@link websocket}. */
-export class WebSocketUpgrade {
+export class WebSocketUpgrade extends Upgrade {
   /** @internal */
   readonly handlers: WebSocketHandlers<unknown>;
-  /** @internal */
-  readonly headers: readonly string[];
   /** @internal */
   readonly data: unknown;
 
   /** @internal */
   constructor(handlers: WebSocketHandlers<unknown>, headers: readonly string[], data: unknown) {
+    super(headers);
     this.handlers = handlers;
-    this.headers = headers;
     this.data = data;
   }
 }

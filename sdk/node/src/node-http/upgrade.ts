@@ -5,7 +5,7 @@
 import { Duplex } from 'node:stream';
 import { Reply } from '../reply.js';
 import type { BodySource, WireRequest } from '../request.js';
-import { TunnelUpgrade } from '../tunnel.js';
+import { TunnelUpgrade } from '../upgrade.js';
 import { KIND_NONE, type Bytes } from '../wire.js';
 
 /** Longest head of a response. */

@@ -13,7 +13,7 @@ import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, isEventStream, toJson, toReply } from '../reply.js';
 import { messageSource, type Message, type Source } from '../source.js';
 import { hasOpenTransaction, rollBackOpenTransactions } from '../store/open-transactions.js';
-import { TunnelUpgrade } from '../tunnel.js';
+import { TunnelUpgrade, Upgrade } from '../upgrade.js';
 import { WebSocketUpgrade, setPublish, type WebSocketMessage } from '../websocket.js';
 import {
   ABORT,
@@ -377,7 +377,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   }
 
   #answer(job: Job, value: unknown): void {
-    if (value instanceof WebSocketUpgrade || value instanceof TunnelUpgrade) {
+    if (value instanceof Upgrade && this.link.answer === undefined) {
       this.#upgrade(job, value);
       return;
     }
@@ -561,7 +561,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   // The interface for upgraded connections.
 
   /** Takes over the connection of a job. */
-  #upgrade(job: Job, upgrade: WebSocketUpgrade | TunnelUpgrade): void {
+  #upgrade(job: Job, upgrade: Upgrade): void {
     const { request } = job;
     const isWebSocket = upgrade instanceof WebSocketUpgrade;
     if (isWebSocket && request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
@@ -580,7 +580,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
       job.socket = new Socket(this, job, upgrade.handlers, upgrade.data);
       this.#detach(job);
       job.socket.open();
-    } else {
+    } else if (upgrade instanceof TunnelUpgrade) {
       this.#detach(job);
       const pieces = upgrade.pieces[Symbol.asyncIterator]();
       void sendPieces(job, [], pieces.next(), pieces, this, (error) => this.reportSocket(job, error));
