@@ -52,7 +52,7 @@ function rememberingResponse(native: typeof Response): typeof Response {
 
     [KNOWN](): KnownResponse | undefined {
       const body = this.#body;
-      return body === undefined || this.bodyUsed ? undefined : { status: this.status, headers: [...this.headers].flat(), body };
+      return body === undefined || this.bodyUsed ? undefined : { status: this.status, headers: listOf(this.headers), body };
     }
   };
 }
@@ -103,7 +103,7 @@ function lightResponse(native: typeof Response): typeof Response {
       const body = this.#body;
       if (body === undefined) return undefined;
       if (this.#native === null) return { status: this.#status, headers: this.#headers, body };
-      return { status: this.#native.status, headers: [...this.#native.headers].flat(), body };
+      return { status: this.#native.status, headers: listOf(this.#native.headers), body };
     }
 
     /** The native response, of which `name` is needed. */
@@ -139,7 +139,15 @@ function inherit<Light extends object>(
 }
 
 function pairsOf(list: readonly string[]): [string, string][] {
-  return Array.from({ length: list.length / 2 }, (_, index) => [list[index * 2]!, list[index * 2 + 1]!]);
+  const pairs: [string, string][] = [];
+  for (let index = 0; index < list.length; index += 2) pairs.push([list[index]!, list[index + 1]!]);
+  return pairs;
+}
+
+function listOf(headers: Headers): string[] {
+  const list: string[] = [];
+  for (const [name, value] of headers) list.push(name, value);
+  return list;
 }
 
 /** The web's form of a request. */

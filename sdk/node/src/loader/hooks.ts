@@ -1,8 +1,8 @@
 /** Module hooks of Node (`module.registerHooks`), which run in the importing thread. */
 import type { LoadHookSync, ResolveHookSync } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { beforeImport } from './http-import.js';
 import { providedUrl } from './install.js';
+import { beforeImport } from './server-import.js';
 import { isTypeScript, strip } from './strip.js';
 
 export const resolve: ResolveHookSync = (specifier, context, next) => {

@@ -1,5 +1,6 @@
 /** Stands in for the servers of `node:http` and `node:https`: `listen` opens no socket, and the server's requests are those of the pool. */
 import type { Server } from 'node:http';
+import type { ServerModule } from '../loader/server-import.js';
 import { listen } from './listening.js';
 
 /** An address as an application names it; a number, or the path of a Unix socket. */
@@ -12,8 +13,15 @@ const ADDRESS = Symbol('address');
 
 type StandIn = Server & { [ADDRESS]?: Address | undefined };
 
-/** From now on `listen` of servers of this class, that of `node:http` or of `node:https`, opens no socket. */
-export function standInFor({ prototype }: { readonly prototype: Server }): void {
+/** From now on `listen` of this module's servers opens no socket, and this process counts as a worker of its cluster. */
+export function standInFor(name: ServerModule): void {
+  if (name !== 'node:cluster') return standInForServer(process.getBuiltinModule(name).Server);
+  // The pool has as many workers as it says: an application that forks its own is at once what it would have forked.
+  const worker = { id: process.pid, process, isConnected: () => true, isDead: () => false };
+  Object.assign(process.getBuiltinModule(name), { isPrimary: false, isMaster: false, isWorker: true, worker });
+}
+
+function standInForServer({ prototype }: { readonly prototype: Server }): void {
   const native = { close: prototype.close, address: prototype.address, listening: listeningOf(prototype) };
   const method = (value: unknown) => ({ value, writable: true, configurable: true });
   Object.defineProperties(prototype, {

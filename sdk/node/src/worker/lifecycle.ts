@@ -5,7 +5,7 @@ import { loadHandler, type Handler, type Hook, type Listening, type LoadedHandle
 import { pageAddon } from '../page-addon.js';
 import { isEndedCall } from './calls.js';
 import type { Init } from './engine.js';
-import { HTTP_MODULES, onHttpImport } from '../loader/http-import.js';
+import { SERVER_MODULES, onServerImport } from '../loader/server-import.js';
 import { tableOf } from '../messages.js';
 import { awaitListening } from '../node-http/listening.js';
 import { standInFor } from '../node-http/server.js';
@@ -68,9 +68,9 @@ async function standIn(): Promise<Listening> {
   rememberBodies();
   if (process.versions['bun'] === undefined) {
     // Few handlers need these modules, and loading them takes milliseconds of each start.
-    onHttpImport((name) => standInFor(process.getBuiltinModule(name).Server));
+    onServerImport(standInFor);
   } else {
-    for (const name of HTTP_MODULES) standInFor(process.getBuiltinModule(name).Server);
+    for (const name of SERVER_MODULES) standInFor(name);
     (await import('../node-http/bun-server.js')).standInForBun();
   }
   return awaitListening();

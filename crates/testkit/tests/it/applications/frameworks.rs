@@ -424,6 +424,11 @@ const WEB: &str = r"
         const response = new Response('kept');
         return Response.json([await response.clone().text(), response.bodyUsed, await response.text(), response.bodyUsed]);
       },
+      '/read': async () => {
+        const response = new Response('read');
+        await response.text();
+        return response;
+      },
       '/fetched': () => fetch('data:text/plain,fetched'),
       '/stream': () => new Response(new ReadableStream({ start: (out) => { out.enqueue(new TextEncoder().encode('streamed')); out.close(); } })),
       '/wrong': () => {
@@ -488,6 +493,8 @@ fn requests_and_responses_of_fetch_handlers_do_what_those_of_the_web_do() {
             "[\"kept\",false,\"kept\",true]",
             "{runtime:?}"
         );
+        assert_eq!(client.get("/read").status, 500, "{runtime:?}");
+        server.wait_for_log(&["the body of the Response has been read already"]);
         assert_eq!(client.get("/fetched").text(), "fetched", "{runtime:?}");
         assert_eq!(client.get("/stream").text(), "streamed", "{runtime:?}");
         // Bun takes a body for 204.

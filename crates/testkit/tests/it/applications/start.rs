@@ -152,3 +152,44 @@ fn what_an_application_does_at_sigterm_is_done_before_its_worker_ends() {
         );
     }
 }
+
+/// The first example of Node's documentation of `cluster`.
+const CLUSTER: &str = "import cluster from 'node:cluster';
+import http from 'node:http';
+import { availableParallelism } from 'node:os';
+import process from 'node:process';
+
+const numCPUs = availableParallelism();
+
+if (cluster.isPrimary) {
+  console.log(`Primary ${process.pid} is running`);
+
+  // Fork workers.
+  for (let i = 0; i < numCPUs; i++) {
+    cluster.fork();
+  }
+
+  cluster.on('exit', (worker, code, signal) => {
+    console.log(`worker ${worker.process.pid} died`);
+  });
+} else {
+  // Workers can share any TCP connection
+  // In this case it is an HTTP server
+  http.createServer((req, res) => {
+    res.writeHead(200);
+    res.end('hello world\\n');
+  }).listen(8000);
+
+  console.log(`Worker ${process.pid} started`);
+}
+";
+
+#[test]
+fn an_application_that_would_fork_a_cluster_is_a_worker_of_it() {
+    for runtime in Runtime::BOTH {
+        let server = application(runtime, "app.mjs", CLUSTER).start();
+        assert_eq!(server.get("/").text(), "hello world\n", "{runtime:?}");
+        let pid = server.wait_for_workers(1)[0].pid;
+        server.wait_for_log(&[&format!("Worker {pid} started")]);
+    }
+}
