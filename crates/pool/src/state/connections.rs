@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use forebay_wire::{AbortReason, DETACHED_SLOT, FrameType, HEADER_BYTES, WireError, flag};
 
-use super::{JobHandle, LinkPort, Outlet, Place, ROOMS_MAX, State};
+use super::{JobHandle, LinkPort, Outlet, Place, Protocols, ROOMS_MAX, State};
 use crate::{Delivery, Failure, Message};
 
 impl<L: LinkPort> State<L> {
@@ -147,7 +147,7 @@ impl<L: LinkPort> State<L> {
         kind: &'static str,
     ) -> Result<Option<usize>, WireError> {
         match self.job_of(from, slot, number) {
-            Some(key) if self.jobs[key].is_websocket => Ok(Some(key)),
+            Some(key) if self.jobs[key].protocols == Protocols::WebSocket => Ok(Some(key)),
             Some(_) => Err(WireError::NoWebSocket { kind }),
             None => Ok(None),
         }

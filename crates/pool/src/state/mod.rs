@@ -105,14 +105,12 @@ struct Job {
     /// Start of its current wait: its arrival, or the end of the worker that ran it.
     waits_since: Instant,
     deadline: Instant,
-    may_upgrade: bool,
     trace: Option<Trace>,
     /// `None` once its owner has left or was told of a failure.
     reply_to: Option<ReplyTo>,
     /// Whether the first part of an answer was delivered.
     answered: bool,
-    /// Whether the answer was an upgrade to WebSocket.
-    is_websocket: bool,
+    protocols: Protocols,
     /// Number of body bytes that the worker may still send in BODY frames.
     window: u64,
     /// The queue for its calls, once it has made one. Dropped with the job, or earlier if its owner no longer waits.
@@ -128,6 +126,15 @@ pub(crate) enum UnattributedAnswer {
     Over,
     /// It names no job, and the worker has this many.
     NotOne(usize),
+}
+
+/// What is spoken on the connection of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocols {
+    Http,
+    /// HTTP, unless the worker answers with an upgrade.
+    Upgradable,
+    WebSocket,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -264,11 +271,14 @@ impl<L: LinkPort> State<L> {
             limits: new.limits,
             waits_since: now,
             deadline: new.deadline,
-            may_upgrade: new.may_upgrade,
             trace: new.trace,
             reply_to: Some(new.reply_to),
             answered: false,
-            is_websocket: false,
+            protocols: if new.may_upgrade {
+                Protocols::Upgradable
+            } else {
+                Protocols::Http
+            },
             window: u64::from(WINDOW_BYTES),
             calls: None,
             ran_before: false,
@@ -425,7 +435,7 @@ impl<L: LinkPort> State<L> {
             self.counters.stray_frames += 1;
             return Ok(());
         }
-        let refusal = if answer.upgrade().is_some() && !job.may_upgrade {
+        let refusal = if answer.upgrade().is_some() && job.protocols == Protocols::Http {
             let what = "the client has not asked for an upgrade".to_owned();
             Some(Failure::InvalidAnswer { what })
         } else if answer.is_detached() && self.ends_connections {
@@ -449,7 +459,9 @@ impl<L: LinkPort> State<L> {
             return Ok(());
         }
         job.answered = true;
-        job.is_websocket = answer.upgrade() == Some(Upgrade::WebSocket);
+        if answer.upgrade() == Some(Upgrade::WebSocket) {
+            job.protocols = Protocols::WebSocket;
+        }
         let run = Duration::from_micros(u64::from(run_us));
         self.timings.ran(run);
         if let Place::Sent(sent) = job.place {

@@ -224,13 +224,13 @@ impl<L> Worker<L> {
         (slot, self.last_job)
     }
 
-    /// The job with this slot and number on the link, unless it is over.
+    /// The job with this slot and number on the link, unless it is over. One that has left its slot may still be named by that: calls come on
+    /// two sockets, in no order.
     pub(crate) fn job_at(&self, slot: u32, number: u32) -> Option<usize> {
-        if slot == DETACHED_SLOT {
-            return self.detached.get(&number).copied();
+        match self.jobs.get(slot as usize) {
+            Some(place) if number != 0 && place.number == number => Some(place.job),
+            _ => self.detached.get(&number).copied(),
         }
-        let place = self.jobs.get(slot as usize)?;
-        (number != 0 && place.number == number).then_some(place.job)
     }
 
     /// The slot of the job with this number on the link.
@@ -374,5 +374,24 @@ mod tests {
         let order: Vec<_> = worker.jobs_in_order().collect();
         assert_eq!(order, [(first.0, first.1, 0), (second.0, second.1, 5)]);
         assert_eq!(worker.jobs.len(), 2, "slots are used again");
+    }
+
+    #[test]
+    fn a_detached_job_is_named_by_its_number_while_its_slot_has_another() {
+        let mut worker = ready_worker(true);
+        let (slot, number) = worker.place(7);
+        worker.detach(slot);
+        assert_eq!((worker.in_flight(), worker.detached().len()), (0, 1));
+        let (again, next) = worker.place(8);
+        assert_eq!(again, slot);
+        for slot in [slot, DETACHED_SLOT, 99] {
+            assert_eq!(worker.job_at(slot, number), Some(7), "in slot {slot}");
+        }
+        assert_eq!(worker.job_at(slot, next), Some(8));
+        // Numbers that come again after going around are not given twice.
+        worker.last_job = number - 1;
+        assert_ne!(worker.place(9).1, number);
+        worker.remove(DETACHED_SLOT, number);
+        assert_eq!(worker.job_at(slot, number), None);
     }
 }

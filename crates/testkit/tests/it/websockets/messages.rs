@@ -28,7 +28,9 @@ fn messages_of_every_length_come_back_however_they_are_sent() {
             ]
             .concat();
             let (slowly, at_once) = sent.split_at(40.min(sent.len()));
-            slowly.iter().for_each(|byte| socket.client.send([*byte]));
+            for byte in slowly {
+                socket.client.send([*byte]);
+            }
             socket.client.send(at_once);
             let pong = Frame {
                 opcode: PONG,

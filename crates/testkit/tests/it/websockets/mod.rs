@@ -111,11 +111,11 @@ pub(crate) fn frame(opcode: u8, is_final: bool, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         length @ 0..=125 => frame.push(0x80 | length as u8),
         length @ 126..=0xffff => {
-            frame.push(0x80 | 126);
+            frame.push(0xfe);
             frame.extend((length as u16).to_be_bytes());
         }
         length => {
-            frame.push(0x80 | 127);
+            frame.push(0xff);
             frame.extend((length as u64).to_be_bytes());
         }
     }

@@ -43,8 +43,12 @@ impl Deflate {
                     None => (parameter, None),
                 };
                 let is_known = match (name, value) {
-                    ("server_no_context_takeover" | "client_no_context_takeover", None) => true,
-                    ("client_max_window_bits", None) => true,
+                    (
+                        "server_no_context_takeover"
+                        | "client_no_context_takeover"
+                        | "client_max_window_bits",
+                        None,
+                    ) => true,
                     ("client_max_window_bits", Some(bits)) => read_bits(bits).is_some(),
                     ("server_max_window_bits", Some(bits)) => match read_bits(bits) {
                         // The compressor has no window of 8 bits.
@@ -64,7 +68,8 @@ impl Deflate {
             let mut accepted =
                 "permessage-deflate; server_no_context_takeover; client_no_context_takeover".to_owned();
             if window_bits < WINDOW_BITS {
-                accepted.push_str(&format!("; server_max_window_bits={window_bits}"));
+                accepted += "; server_max_window_bits=";
+                accepted += &window_bits.to_string();
             }
             Some((Self { window_bits }, accepted))
         })
@@ -83,44 +88,41 @@ impl Deflate {
             run_compress(compress, bytes)
         })
     }
+}
 
-    /// Returns `None` if the message has more than `bytes_max` bytes.
-    pub(super) fn decompress(
-        self,
-        bytes: &[u8],
-        bytes_max: usize,
-    ) -> Result<Option<Vec<u8>>, WebSocketError> {
-        DECOMPRESS.with_borrow_mut(|decompress| {
-            decompress.reset(false);
-            let mut out = Vec::new();
-            for mut input in [bytes, &TAIL[..]] {
-                loop {
-                    out.reserve(PIECE_BYTES);
-                    let before = (decompress.total_in(), out.len());
-                    let status = decompress
-                        .decompress_vec(input, &mut out, FlushDecompress::None)
-                        .map_err(|_| WebSocketError::Protocol("a compressed message cannot be read"))?;
-                    if out.len() > bytes_max {
-                        return Ok(None);
-                    }
-                    let taken = (decompress.total_in() - before.0) as usize;
-                    input = &input[taken..];
-                    if status == Status::StreamEnd {
-                        // A client may end its deflate stream in a message; what follows is a new one.
-                        decompress.reset(false);
-                    }
-                    let has_room_left = out.len() < out.capacity();
-                    if input.is_empty() && (has_room_left || taken == 0) {
-                        break;
-                    }
-                    if taken == 0 && out.len() == before.1 {
-                        return Err(WebSocketError::Protocol("a compressed message cannot be read"));
-                    }
+/// Inflates a message; returns `None` if it has more than `bytes_max` bytes.
+pub(super) fn decompress(bytes: &[u8], bytes_max: usize) -> Result<Option<Vec<u8>>, WebSocketError> {
+    let unreadable = || WebSocketError::Protocol("a compressed message cannot be read");
+    DECOMPRESS.with_borrow_mut(|decompress| {
+        decompress.reset(false);
+        let mut out = Vec::new();
+        for mut input in [bytes, &TAIL[..]] {
+            loop {
+                out.reserve(PIECE_BYTES);
+                let before = (decompress.total_in(), out.len());
+                let status = decompress
+                    .decompress_vec(input, &mut out, FlushDecompress::None)
+                    .map_err(|_| unreadable())?;
+                if out.len() > bytes_max {
+                    return Ok(None);
+                }
+                let taken = (decompress.total_in() - before.0) as usize;
+                input = &input[taken..];
+                if status == Status::StreamEnd {
+                    // A client may end its deflate stream in a message; what follows is a new one.
+                    decompress.reset(false);
+                }
+                let has_room_left = out.len() < out.capacity();
+                if input.is_empty() && (has_room_left || taken == 0) {
+                    break;
+                }
+                if taken == 0 && out.len() == before.1 {
+                    return Err(unreadable());
                 }
             }
-            Ok(Some(out))
-        })
-    }
+        }
+        Ok(Some(out))
+    })
 }
 
 fn read_bits(text: &str) -> Option<u8> {

@@ -7,7 +7,7 @@ use tungstenite::protocol::frame::{
     coding::{CloseCode, Control, Data, OpCode},
 };
 
-use super::deflate::Deflate;
+use super::deflate::{Deflate, decompress};
 
 /// Longest payload of a control frame (RFC 6455, 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
@@ -135,35 +135,38 @@ impl Decoder {
 
     /// Checks a frame before its payload has arrived, and returns its mask.
     fn check(&self, header: &FrameHeader, length: u64) -> Result<[u8; 4], WebSocketError> {
-        let protocol = |what| Err(WebSocketError::Protocol(what));
-        if header.rsv2 || header.rsv3 {
-            return protocol("a reserved bit is set");
-        }
-        match header.opcode {
-            OpCode::Control(_) if header.rsv1 => return protocol("a control frame is compressed"),
-            OpCode::Control(_) if !header.is_final => return protocol("a control frame is fragmented"),
-            OpCode::Control(_) if length > CONTROL_BYTES_MAX => {
-                return protocol("a control frame has more than 125 bytes");
-            }
-            OpCode::Control(_) => {}
-            OpCode::Data(Data::Continue) if header.rsv1 => return protocol("a continuation is compressed"),
-            OpCode::Data(Data::Continue) if self.open.is_none() => {
-                return protocol("nothing is to be continued");
-            }
-            OpCode::Data(Data::Continue) => {}
-            OpCode::Data(_) if self.open.is_some() => return protocol("a message begins within another"),
-            OpCode::Data(_) if header.rsv1 && self.deflate.is_none() => {
-                return protocol("a message is compressed, which was not agreed on");
-            }
-            OpCode::Data(_) => {}
+        if let Some(what) = self.violation(header, length) {
+            return Err(WebSocketError::Protocol(what));
         }
         let is_data = matches!(header.opcode, OpCode::Data(_));
         if is_data && length.saturating_add(self.message.len() as u64) > self.message_bytes_max as u64 {
             return Err(self.too_long());
         }
-        header
-            .mask
-            .ok_or(WebSocketError::Protocol("a frame of the client is not masked"))
+        let unmasked = WebSocketError::Protocol("a frame of the client is not masked");
+        header.mask.ok_or(unmasked)
+    }
+
+    /// How a frame's header breaks the protocol, if it does (RFC 6455, 5.2, 5.4 and 5.5).
+    fn violation(&self, header: &FrameHeader, length: u64) -> Option<&'static str> {
+        if header.rsv2 || header.rsv3 {
+            return Some("a reserved bit is set");
+        }
+        match header.opcode {
+            OpCode::Control(_) if header.rsv1 => Some("a control frame is compressed"),
+            OpCode::Control(_) if !header.is_final => Some("a control frame is fragmented"),
+            OpCode::Control(_) if length > CONTROL_BYTES_MAX => {
+                Some("a control frame has more than 125 bytes")
+            }
+            OpCode::Data(Data::Continue) if header.rsv1 => Some("a continuation is compressed"),
+            OpCode::Data(Data::Continue) if self.open.is_none() => Some("nothing is to be continued"),
+            OpCode::Data(Data::Text | Data::Binary) if self.open.is_some() => {
+                Some("a message begins within another")
+            }
+            OpCode::Data(_) if header.rsv1 && self.deflate.is_none() => {
+                Some("a message is compressed, which was not agreed on")
+            }
+            _ => None,
+        }
     }
 
     fn too_long(&self) -> WebSocketError {
@@ -196,8 +199,7 @@ impl Decoder {
         self.open = None;
         let mut bytes = std::mem::take(&mut self.message);
         if open.is_compressed {
-            let deflate = self.deflate.as_ref().expect("it was checked that there is one");
-            let inflated = deflate.decompress(&bytes, self.message_bytes_max)?;
+            let inflated = decompress(&bytes, self.message_bytes_max)?;
             bytes = inflated.ok_or_else(|| self.too_long())?;
         }
         if open.is_text && std::str::from_utf8(&bytes).is_err() {
