@@ -38,7 +38,7 @@ section! {
         /// How many processes.
         workers: Workers,
         /// Jobs one worker runs at a time. With 1, a handler may block. Without the key: 100 for an application of Node or Bun that waits
-        /// instead of blocking (of Express, Fastify, Koa, Hono or another that listens or has `fetch`), else 1.
+        /// instead of blocking (of Express, Fastify, Koa, Hono or another that listens or has `fetch`), and for an ASGI application, else 1.
         concurrency: Option<u32> as integer(1, 1_024),
         /// Event streams and WebSockets that one worker may have open. They do not count as running jobs.
         connections_max: u32 as integer(1, 1_000_000) = "10000" => "503",

@@ -48,17 +48,19 @@ fn a_lifespan_that_fails_keeps_the_worker_from_serving() {
 }
 
 #[test]
-fn as_many_requests_as_the_pool_says_run_in_one_worker_at_a_time() {
-    let server = asgi("concurrency = 2").start();
-    let mut clients = ["one", "two"].map(|name| {
-        let mut client = server.connect();
-        client.request("GET", &format!("/meet/{name}"));
-        client
-    });
-    for client in &mut clients {
-        assert_eq!(client.response().status, 200);
+fn as_many_requests_as_the_pool_says_run_in_one_worker_at_a_time_or_many_where_it_says_nothing() {
+    for keys in ["concurrency = 2", ""] {
+        let server = asgi(keys).start();
+        let mut clients = ["one", "two"].map(|name| {
+            let mut client = server.connect();
+            client.request("GET", &format!("/meet/{name}"));
+            client
+        });
+        for client in &mut clients {
+            assert_eq!(client.response().status, 200);
+        }
+        assert_eq!(server.workers().len(), 1);
     }
-    assert_eq!(server.workers().len(), 1);
 }
 
 #[test]
