@@ -8,6 +8,9 @@ import type { Init } from './engine.js';
 import { tableOf } from '../messages.js';
 import { report } from './report.js';
 
+/** Limit for parsing a file once more. */
+const CHECK_TIMEOUT_MS = 5000;
+
 /** A handler whose start hooks have run. */
 export interface StartedHandler {
   readonly handle: Handler;
@@ -43,10 +46,24 @@ export async function loadFile(file: string | null): Promise<LoadedHandler> {
   try {
     return loadHandler(await import(pathToFileURL(file).href), file);
   } catch (error) {
-    // The stack of a syntax error does not name the file.
-    if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
+    if (error instanceof SyntaxError) await locate(error, file);
     throw error;
   }
+}
+
+/** Adds the position to a syntax error whose stack has none: Node tells it only where it prints the error itself. */
+async function locate(error: SyntaxError, file: string): Promise<void> {
+  if (error.stack?.includes('file:') === true) return;
+  const report = process.versions['bun'] === undefined ? await checkLastLoaded() : '';
+  if (report.includes(error.message)) error.stack = report;
+  else if (!error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
+}
+
+/** What Node prints when it parses the file that was loaded last. */
+async function checkLastLoaded(): Promise<string> {
+  const { spawnSync } = await import('node:child_process');
+  const { lastLoaded } = await import('../loader/hooks.js');
+  return spawnSync(process.execPath, ['--check', lastLoaded], { encoding: 'utf8', timeout: CHECK_TIMEOUT_MS }).stderr.trim();
 }
 
 /** Makes SIGTERM drain the worker, and uncaught errors end it. */
