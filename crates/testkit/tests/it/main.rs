@@ -59,6 +59,7 @@ mod support;
 mod techempower;
 mod tls;
 mod wabur;
+mod watch;
 mod workflow_admission;
 mod workflow_decisions;
 mod workflow_modules;
