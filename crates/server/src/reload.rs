@@ -118,6 +118,10 @@ pub(crate) struct Reloaded {
     pub(crate) failing: BTreeMap<String, String>,
 }
 
+/// With `--watch`, how long replaced pools wait for requests that have not reached them yet. Then they finish the others, and end event
+/// streams and WebSockets, whose clients connect again to the new code.
+const WATCH_RELEASE: Duration = Duration::from_secs(2);
+
 /// The generation of the initial configuration.
 pub(crate) const FIRST_GENERATION: u64 = 1;
 
@@ -319,10 +323,16 @@ impl Shared {
     /// Stops the replaced pools of an app once the last request that started with it has ended.
     async fn retire(self: Arc<Self>, generation: u64, app: Arc<App>, pools: Vec<Pool>) {
         let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
+        let is_watching = self.services.problems.is_some();
+        let release = if is_watching {
+            deadline.min(tokio::time::Instant::now() + WATCH_RELEASE)
+        } else {
+            deadline
+        };
         let released = app.released();
         drop(app);
-        let is_late = tokio::time::timeout_at(deadline, released).await.is_err();
-        if is_late && !pools.is_empty() {
+        let is_late = tokio::time::timeout_at(release, released).await.is_err();
+        if is_late && !is_watching && !pools.is_empty() {
             tracing::warn!(target: "forebay::server", generation, "requests of before a reload are left after drain_max and are cut off");
         }
         self.front.forget_scripts();
