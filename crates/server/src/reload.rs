@@ -119,7 +119,7 @@ pub(crate) struct Reloaded {
 }
 
 /// With `--watch`, how long replaced pools wait for requests that have not reached them yet. Then they finish the others, and end event
-/// streams and WebSockets, whose clients connect again to the new code.
+/// streams and upgraded connections, whose clients connect again to the new code.
 const WATCH_RELEASE: Duration = Duration::from_secs(2);
 
 /// The generation of the initial configuration.
