@@ -89,10 +89,10 @@ async function seed(binary, { file }, lines) {
   rmSync(seedFile);
 }
 
-/** Starts the binary with a prepared configuration, without waiting for it to be ready. */
-export function launchForebay(binary, { file }) {
+/** Starts the binary with a prepared configuration and further flags, without waiting for it to be ready. */
+export function launchForebay(binary, { file }, flags = []) {
   const env = { PATH: `${commands}:${process.env.PATH}`, HOME: process.env.HOME ?? '/' };
-  return launch('forebay', binary, ['serve', '-c', file], { env });
+  return launch('forebay', binary, ['serve', '-c', file, ...flags], { env });
 }
 
 /**

@@ -8,6 +8,7 @@ import { storeNode } from './store-node.mjs';
 import { storeReaders } from './store-readers.mjs';
 import { storeRust } from './store-rust.mjs';
 import { tql } from './tql.mjs';
+import { watch } from './watch.mjs';
 import { websockets } from './websockets.mjs';
 import { workflows } from './workflows.mjs';
 
@@ -18,4 +19,4 @@ const stores = [storeNode, storeRust, storeReaders];
  * ../rows.mjs) and its raw data: `openLoop` (../openloop/generator.mjs), `rounds` (../laps.mjs), `contest` (../contest.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [mixed, overload, idle, front, websockets, loadGenerators, tql, sqlDrivers, workflows, ...stores];
+export const suites = [mixed, overload, idle, front, websockets, loadGenerators, tql, sqlDrivers, workflows, watch, ...stores];

@@ -115,6 +115,11 @@ impl Pool {
         &self.shared.name
     }
 
+    /// Whether both are handles to the same pool.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// The protocol of its workers.
     pub fn protocol(&self) -> Protocol {
         self.shared.protocol

@@ -3,7 +3,7 @@
 mod upstreams;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     sync::{Arc, Weak},
     time::Duration,
@@ -45,7 +45,7 @@ use crate::{
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
     traces::Traces,
-    watch::look_at_workflows,
+    watch::{Problems, look_at_workflows},
 };
 
 /// Protocols that listeners with TLS offer (ALPN).
@@ -82,6 +82,8 @@ pub(crate) struct Services {
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
+    /// With `--watch`, why the newest code is not in force.
+    pub(crate) problems: Option<Arc<Problems>>,
     /// Present if `[store]` is configured, which cannot change while the server runs.
     pub(crate) store: Option<Arc<OpenStore>>,
     /// Answers the calls of controllers on standard input and output.
@@ -120,8 +122,35 @@ pub(crate) struct App {
     pub(crate) has_http_challenges: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
+    /// With `--watch`, why the newest code is not in force.
+    pub(crate) problems: Option<Arc<Problems>>,
     /// Never sent on; receivers see it close once the app has been dropped everywhere.
     held: Arc<watch::Sender<()>>,
+    /// Those of earlier apps that may still use pools of this one.
+    held_before: Vec<watch::Receiver<()>>,
+}
+
+/// The pools that the next app takes over from the one in force.
+#[derive(Debug)]
+pub(crate) struct KeptPools {
+    pub(crate) app: Arc<App>,
+    /// The pools that are started again instead.
+    pub(crate) renewed: BTreeSet<String>,
+}
+
+impl KeptPools {
+    /// The pool of this name, if it is taken over.
+    pub(crate) fn get(&self, name: &str) -> Option<&Pool> {
+        self.app.pools.get(name).filter(|_| !self.renewed.contains(name))
+    }
+
+    fn held(&self) -> Vec<watch::Receiver<()>> {
+        let mut held = self.app.held_before.clone();
+        // Nothing is ever sent, so there is an error only once the sender is gone.
+        held.retain(|held| held.has_changed().is_ok());
+        held.push(self.app.held.subscribe());
+        held
+    }
 }
 
 /// A compiled route: its limits and its target.
@@ -146,6 +175,9 @@ impl Route {
         request: &Request<'_>,
         client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
+        if let Some(problems) = &request.app.problems {
+            problems.check(request.head, &self.target, &request.app.config)?;
+        }
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
         }
@@ -268,9 +300,21 @@ impl App {
         );
     }
 
-    /// Starts the pools and compiles the routes.
-    pub(crate) fn build(config: Config, services: &Services) -> Result<Self, BuildError> {
-        check_handlers(&config, services.parser)?;
+    /// Starts the pools that are not kept, and compiles the routes.
+    pub(crate) fn build(
+        config: Config,
+        services: &Services,
+        kept: Option<&KeptPools>,
+    ) -> Result<Self, BuildError> {
+        let kept_pool = |name: &str| kept.and_then(|kept| kept.get(name));
+        let is_watching = services.problems.is_some();
+        check_handlers(&config, services.parser, |name| {
+            // With `--watch`, each pool starts a worker, which says the same. A server that starts then waits for better code, and Python is
+            // not started twice.
+            let is_python = matches!(config.pools[name].worker, config::Worker::Python { .. });
+            let is_left = is_watching && (is_python || kept.is_none());
+            !is_left && kept_pool(name).is_none()
+        })?;
         let certificates = certificates(&config, &services.acme)?;
         let tls = tls(&config, &certificates)?;
         let proxies = proxies(&config, services)?;
@@ -282,7 +326,14 @@ impl App {
         let scripts = scripts(&config, services)?;
         let settings = config.records.settings();
         let start = |(name, pool): (&String, &config::Pool)| {
+            if let Some(kept) = kept_pool(name) {
+                return Ok((name.clone(), kept.clone()));
+            }
             let mut options = options(name, pool, sdk.as_ref(), services.store.as_deref(), &config);
+            if is_watching {
+                // So that errors show when code is saved, not with the first request.
+                options.workers_min = options.workers_min.max(1);
+            }
             options.calls = calls(pool, services, &settings, &config).map_err(BuildError::CallThread)?;
             let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
             Ok((pool.name().to_owned(), pool))
@@ -292,13 +343,17 @@ impl App {
             .iter()
             .map(start)
             .collect::<Result<BTreeMap<_, _>, BuildError>>()?;
+        let stop_started = || {
+            let started = pools.iter().filter(|(name, _)| kept_pool(name).is_none());
+            started.for_each(|(_, pool)| pool.stop_now());
+        };
         let held = Arc::new(watch::Sender::new(()));
         let workflow = config
             .workflow
             .as_ref()
             .map(|workflow| workflow_target(&config, workflow, &pools, &held, services))
             .transpose()
-            .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
+            .inspect_err(|_| stop_started())?;
         let store = services.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
@@ -321,7 +376,7 @@ impl App {
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
-            .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
+            .inspect_err(|_| stop_started())?;
         Ok(Self {
             tls,
             certificates,
@@ -348,7 +403,9 @@ impl App {
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log()),
             config,
+            problems: services.problems.clone(),
             held,
+            held_before: kept.map(KeptPools::held).unwrap_or_default(),
         })
     }
 
@@ -357,12 +414,15 @@ impl App {
         self.health_checks.lock().take();
     }
 
-    /// Completes once the app is no longer held anywhere.
+    /// Completes once no request can use the app's pools any more: neither the app nor an earlier one with a pool of it is held anywhere.
     pub(crate) fn released(&self) -> impl Future<Output = ()> + use<> {
-        let mut held = self.held.subscribe();
+        let mut held = self.held_before.clone();
+        held.push(self.held.subscribe());
         async move {
-            // Nothing is ever sent, so this ends with the sender.
-            let _ = held.changed().await;
+            for mut held in held {
+                // Nothing is ever sent, so this ends with the sender.
+                let _ = held.changed().await;
+            }
         }
     }
 }

@@ -73,10 +73,10 @@ pub fn check_scripts(config: &Config, parser: SourceParser) -> Result<Vec<String
     }
 }
 
-/// Handlers of pools that cannot be loaded: one problem a line, as `file:line:column: pool.NAME: message`.
+/// Handlers of pools that cannot be loaded: names of pools with their problems, one a line, as `file:line:column: pool.NAME: message`.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", .0.join("\n"))]
-pub struct HandlerFaults(Vec<String>);
+#[error("{}", .0.iter().map(|(_, problem)| &**problem).collect::<Vec<_>>().join("\n"))]
+pub struct HandlerFaults(pub(crate) Vec<(String, String)>);
 
 /// Parses a Python file, and prints line, column and message of a syntax error as JSON.
 const PYTHON_PROBLEM: &str = r#"
@@ -114,10 +114,15 @@ fn python_problem(program: &Path, application: &PythonApplication) -> Option<(Pa
     Some((file.clone(), problem))
 }
 
-/// Parses the handlers of pools of Node, Bun and Python, without running them and without what they import.
-pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), HandlerFaults> {
+/// Parses the handlers of pools of Node, Bun and Python, without running them and without what they import. Only pools for whose names
+/// `is_checked` is true are looked at.
+pub fn check_handlers(
+    config: &Config,
+    parser: SourceParser,
+    is_checked: impl Fn(&str) -> bool,
+) -> Result<(), HandlerFaults> {
     let mut faults = Vec::new();
-    for (name, pool) in &config.pools {
+    for (name, pool) in config.pools.iter().filter(|(name, _)| is_checked(name)) {
         let (file, problems) = match &pool.worker {
             Worker::Script { runtime, handler, .. } => {
                 // The runtime, too, goes by the name of a link's target. A file that cannot be read is left to the worker.
@@ -142,7 +147,10 @@ pub fn check_handlers(config: &Config, parser: SourceParser) -> Result<(), Handl
         } in problems
         {
             let file = file.display();
-            faults.push(format!("{file}:{line}:{column}: pool.{name}: {message}"));
+            faults.push((
+                name.clone(),
+                format!("{file}:{line}:{column}: pool.{name}: {message}"),
+            ));
         }
     }
     if faults.is_empty() {

@@ -11,7 +11,7 @@ mod sql;
 pub(crate) use forebay_workflow::with_causes;
 
 pub(crate) use self::sql::SqlFailure;
-use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
+use crate::{conditions::TagsError, reply::Reply, store::path::PathError, watch::Problem};
 
 /// The reason a request was not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -147,6 +147,8 @@ pub(crate) enum Refusal {
     Sql(SqlFailure),
     #[error(transparent)]
     Workflow(WorkflowFailure),
+    #[error("the newest code is not in force: {0}")]
+    NewestCode(Arc<Problem>),
 }
 
 /// Failure classes, each with one status.
@@ -448,7 +450,10 @@ impl Refusal {
                 FailureKind::Internal => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
-            Self::FileUnreadable | Self::InvalidAnswer { .. } | Self::Compression { .. } => Class::Internal,
+            Self::FileUnreadable
+            | Self::InvalidAnswer { .. }
+            | Self::Compression { .. }
+            | Self::NewestCode(_) => Class::Internal,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }
                 | Failure::QueueBytesFull { .. }
@@ -563,8 +568,11 @@ impl Refusal {
         }
     }
 
-    /// The response to the client: problem details (RFC 9457).
+    /// The response to the client: problem details (RFC 9457), or a page for a developer's browser.
     pub(crate) fn reply(&self, request_id: &str) -> Reply<'static> {
+        if let Self::NewestCode(problem) = self {
+            return problem.page();
+        }
         let class = self.class();
         let status = class.status();
         let text = |text: &str| serde_json::Value::from(text).to_string();

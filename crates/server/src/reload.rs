@@ -3,9 +3,11 @@
 //! New pools are started and must become ready before anything changes. Until then, or if they fail, the current ones stay in force. Then
 //! routes and pools are swapped. A request keeps the app it started with, so old pools accept jobs until the last request from before the
 //! swap has ended, and stop only then.
+//!
+//! With `--watch`, the next app takes over the pools whose code has not changed, and those whose new code does not start.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     error::Error,
     fmt,
     sync::{
@@ -20,7 +22,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
-    app::{App, BuildError, WORKFLOW_COUNTS},
+    app::{App, BuildError, KeptPools, WORKFLOW_COUNTS},
+    check::HandlerFaults,
     config::{self, Config},
     failure,
     server::Shared,
@@ -68,6 +71,23 @@ impl ReloadError {
     pub(crate) fn with_causes(&self) -> String {
         failure::with_causes(self)
     }
+
+    /// The pools that alone are the reason, by name, each with its error; otherwise the error itself.
+    fn into_pools(self) -> Result<BTreeMap<String, String>, Self> {
+        match self {
+            Self::Pools { pools } => Ok(pools.into_iter().collect()),
+            Self::Build(BuildError::Handlers(HandlerFaults(faults))) => {
+                let mut pools = BTreeMap::<String, String>::new();
+                for (name, problem) in faults {
+                    let text = pools.entry(name).or_default();
+                    text.push_str(if text.is_empty() { "" } else { "\n" });
+                    text.push_str(&problem);
+                }
+                Ok(pools)
+            }
+            other => Err(other),
+        }
+    }
 }
 
 /// A file of workflows that has become bad does not replace the one in force.
@@ -87,12 +107,20 @@ fn failing_pools(pools: &[(String, String)]) -> String {
 }
 
 /// A completed reload.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reloaded {
     /// Number of configurations so far, including this one.
     pub(crate) generation: u64,
     pub(crate) took: Duration,
+    /// The pools that were started again; `None`: all of them.
+    pub(crate) pools: Option<BTreeSet<String>>,
+    /// The pools that were to be started again and have not started, by name, each with its error. The ones in force stay.
+    pub(crate) failing: BTreeMap<String, String>,
 }
+
+/// With `--watch`, how long replaced pools wait for requests that have not reached them yet. Then they finish the others, and end event
+/// streams and upgraded connections, whose clients connect again to the new code.
+const WATCH_RELEASE: Duration = Duration::from_secs(2);
 
 /// The generation of the initial configuration.
 pub(crate) const FIRST_GENERATION: u64 = 1;
@@ -102,7 +130,6 @@ type Load = Arc<Mutex<Box<dyn Fn() -> Result<Config, LoadError> + Send>>>;
 /// The state of reloads.
 pub(crate) struct Reloading {
     load: Load,
-    pub(crate) watch: bool,
     /// Held during a reload, so that only one runs at a time.
     turn: tokio::sync::Mutex<()>,
     generation: AtomicU64,
@@ -113,9 +140,7 @@ pub(crate) struct Reloading {
 
 impl fmt::Debug for Reloading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reloading")
-            .field("watch", &self.watch)
-            .finish_non_exhaustive()
+        f.debug_struct("Reloading").finish_non_exhaustive()
     }
 }
 
@@ -123,7 +148,6 @@ impl Reloading {
     pub(crate) fn new(reload: Reload) -> Self {
         Self {
             load: Arc::new(Mutex::new(reload.load)),
-            watch: reload.watch,
             turn: tokio::sync::Mutex::new(()),
             generation: AtomicU64::new(FIRST_GENERATION),
             refused: AtomicU64::new(0),
@@ -150,28 +174,49 @@ impl Reloading {
 impl Shared {
     /// Reads the configuration, puts it in force, and logs the outcome. On an error nothing has changed.
     pub(crate) async fn reload(self: &Arc<Self>, asked_by: &str) -> Result<Reloaded, ReloadError> {
-        let _turn = self.reloading.turn().await;
-        let began = Instant::now();
-        let result = self.replace().await;
-        let (generation, took) = (self.reloading.generation(), began.elapsed());
+        let result = self.renew(None).await;
         match &result {
-            Ok(()) => {
+            Ok(Reloaded { generation, took, .. }) => {
+                if let Some(problems) = &self.services.problems {
+                    problems.clear();
+                }
                 let took_ms = took.as_millis() as u64;
                 tracing::info!(target: "forebay::server", asked_by, generation, took_ms, "configuration reloaded");
             }
             Err(error) => {
-                self.reloading.refused.fetch_add(1, Ordering::Relaxed);
-                self.services.routes.keep(&self.front.app().config.routes);
                 let reason = error.with_causes();
                 tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {reason}");
             }
         }
-        result.map(|()| Reloaded { generation, took })
+        result
     }
 
-    async fn replace(self: &Arc<Self>) -> Result<(), ReloadError> {
-        let mut stopping = self.stopping.subscribe();
-        if *stopping.borrow() {
+    /// Reads the configuration and puts it in force. If it has not changed, only the pools with these names are started again, and those
+    /// among them that do not start leave the ones in force. On an error nothing has changed.
+    pub(crate) async fn renew(
+        self: &Arc<Self>,
+        pools: Option<BTreeSet<String>>,
+    ) -> Result<Reloaded, ReloadError> {
+        let _turn = self.reloading.turn().await;
+        let began = Instant::now();
+        let result = self.replace(pools).await.map(|(pools, failing)| Reloaded {
+            generation: self.reloading.generation(),
+            took: began.elapsed(),
+            pools,
+            failing,
+        });
+        if !matches!(&result, Ok(reloaded) if reloaded.failing.is_empty()) {
+            self.reloading.refused.fetch_add(1, Ordering::Relaxed);
+            self.services.routes.keep(&self.front.app().config.routes);
+        }
+        result
+    }
+
+    async fn replace(
+        self: &Arc<Self>,
+        mut pools: Option<BTreeSet<String>>,
+    ) -> Result<(Option<BTreeSet<String>>, BTreeMap<String, String>), ReloadError> {
+        if *self.stopping.borrow() {
             return Err(ReloadError::Stopping);
         }
         let load = self.reloading.load.clone();
@@ -179,25 +224,66 @@ impl Shared {
             .await
             .map_err(ReloadError::Load)?;
         self.reloading.read.send_replace(Some(Arc::new(config.clone())));
-        check_fixed(&self.front.app().config, &config)?;
+        let current = self.front.app();
+        check_fixed(&current.config, &config)?;
+        pools = pools.filter(|_| config == current.config);
+        let mut failing = BTreeMap::new();
+        loop {
+            let kept = pools.clone().map(|renewed| KeptPools {
+                app: current.clone(),
+                renewed,
+            });
+            let error = match self.start(config.clone(), kept).await {
+                Ok(app) => {
+                    self.put_in_force(&Arc::new(app));
+                    return Ok((pools, failing));
+                }
+                Err(error) => error,
+            };
+            let Some(renewed) = &mut pools else {
+                return Err(error);
+            };
+            // The others, and scripts and workflows, can still be put in force.
+            let failed = error.into_pools()?;
+            renewed.retain(|name| !failed.contains_key(name));
+            failing.extend(failed);
+            if renewed.is_empty() && config.scripts.is_empty() && config.workflow.is_none() {
+                return Ok((pools, failing));
+            }
+        }
+    }
+
+    /// Builds an app and waits until those of its pools are ready that are not kept.
+    async fn start(self: &Arc<Self>, config: Config, kept: Option<KeptPools>) -> Result<App, ReloadError> {
+        let mut stopping = self.stopping.subscribe();
         let shared = self.clone();
-        let app = blocking(move || App::build(config, &shared.services)).await?;
+        let (app, started) = blocking(move || {
+            let app = App::build(config, &shared.services, kept.as_ref())?;
+            let is_kept = |pool: &Pool| kept.as_ref().is_some_and(|kept| kept.get(pool.name()).is_some());
+            let started: Vec<Pool> = app
+                .pools
+                .values()
+                .filter(|pool| !is_kept(pool))
+                .cloned()
+                .collect();
+            Ok::<_, BuildError>((app, started))
+        })
+        .await?;
         let settled = match check_workflows(&self.front.app(), &app) {
             Err(error) => Err(error),
             Ok(()) => tokio::select! {
-                settled = settled(&app) => settled,
+                settled = settled(&started) => settled,
                 _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
             },
         };
         if let Err(error) = settled {
-            app.pools.values().for_each(Pool::stop_now);
-            for pool in app.pools.values() {
+            started.iter().for_each(Pool::stop_now);
+            for pool in started {
                 pool.stopped().await;
             }
             return Err(error);
         }
-        self.put_in_force(&Arc::new(app));
-        Ok(())
+        Ok(app)
     }
 
     fn put_in_force(self: &Arc<Self>, app: &Arc<App>) {
@@ -225,19 +311,30 @@ impl Shared {
                 .set_level(&app.config.log.level)
                 .expect("the configuration was checked");
         }
-        tokio::spawn(self.clone().retire(generation - 1, before));
+        let replaced = before.pools.values().filter(|pool| {
+            let next = app.pools.get(pool.name());
+            next.is_none_or(|next| !next.is_same(pool))
+        });
+        let replaced = replaced.cloned().collect();
+        tokio::spawn(self.clone().retire(generation - 1, before, replaced));
         self.check_statements();
     }
 
-    /// Stops the pools of a replaced app once the last request that started with it has ended.
-    async fn retire(self: Arc<Self>, generation: u64, app: Arc<App>) {
+    /// Stops the replaced pools of an app once the last request that started with it has ended.
+    async fn retire(self: Arc<Self>, generation: u64, app: Arc<App>, pools: Vec<Pool>) {
         let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
-        let pools: Vec<Pool> = app.pools.values().cloned().collect();
+        let is_watching = self.services.problems.is_some();
+        let release = if is_watching {
+            deadline.min(tokio::time::Instant::now() + WATCH_RELEASE)
+        } else {
+            deadline
+        };
         let released = app.released();
         drop(app);
         // Connections that may last keep the app; their clients come again.
         pools.iter().for_each(Pool::end_connections);
-        if tokio::time::timeout_at(deadline, released).await.is_err() {
+        let is_late = tokio::time::timeout_at(release, released).await.is_err();
+        if is_late && !is_watching && !pools.is_empty() {
             tracing::warn!(target: "forebay::server", generation, "requests of before a reload are left after drain_max and are cut off");
         }
         self.front.forget_scripts();
@@ -260,11 +357,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// Waits until each pool is ready or has failed to start.
-async fn settled(app: &App) -> Result<(), ReloadError> {
+async fn settled(pools: &[Pool]) -> Result<(), ReloadError> {
     let mut failing = Vec::new();
-    for (name, pool) in &app.pools {
+    for pool in pools {
         if let Err(reason) = pool.settled().await {
-            failing.push((name.clone(), reason));
+            failing.push((pool.name().to_owned(), reason));
         }
     }
     if failing.is_empty() {

@@ -250,13 +250,14 @@ impl Server {
             acme: AcmeClient::default(),
             log,
             parser,
+            problems: reload.watch.then(Arc::default),
             store,
             tql: CallThread::new("tql calls"),
             tql_admission: Arc::default(),
             sql: CallThread::new("sql calls"),
             kept: Arc::default(),
         };
-        let app = Arc::new(App::build(config, &services)?);
+        let app = Arc::new(App::build(config, &services, None)?);
         (*services.workflow_logs.lock()).clone_from(&app.workflow_logs);
         if let Some(kept) = &services.kept_runs {
             kept.serve(app.workflow.as_ref().map(WorkflowTarget::runner));
@@ -318,8 +319,8 @@ impl Server {
                 Control::new(self.shared.clone()),
             ));
         }
-        if self.shared.reloading.watch {
-            served.spawn(watch(self.shared.clone()));
+        if let Some(problems) = &self.shared.services.problems {
+            served.spawn(watch(self.shared.clone(), problems.clone()));
         }
         let mut stopping = self.shared.stopping.subscribe();
         loop {

@@ -226,10 +226,10 @@ for (const runtime of RUNTIMES) {
       await peer.stop();
     });
 
-    for (const [what, source, message] of [
+    for (const [what, source, message, stack = /./] of [
       ['throws', 'throw new Error("no database")', /^no database$/],
       ['imports what is not there', 'import "./nowhere.mjs"', /nowhere\.mjs/],
-      ['is not JavaScript', 'export default {', /./],
+      ['is not JavaScript', 'export default {', /./, /handler\.mjs:\d/],
       ['exports no handler', 'export const other = 1', /exports no handler.*found other \(number\)/],
       ['exports nothing', '', /exports no handler.*found no exports/],
       ['has a start hook that fails', 'export default () => 1; export async function onStart() { throw new Error("not today") }', /^not today$/],
@@ -238,6 +238,7 @@ for (const runtime of RUNTIMES) {
         const peer = await Peer.start(test, { runtime, handler: handlerFile(test, source), ready: false });
         const failed = JSON.parse((await peer.expect(TYPES.FAILED)).payload);
         assert.match(failed.message, message);
+        assert.match(failed.stack, stack);
         assert.deepEqual(await peer.exited, { code: 1, signal: null });
         assert.equal(peer.stderr, '', 'the server logs the failure');
       });

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
-    forebay_server::check_handlers(&config, PARSER)?;
+    forebay_server::check_handlers(&config, PARSER, |_| true)?;
     output::warnings(&forebay_server::check_workflows(&config, PARSER)?);
     if config
         .workflow

@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
     served: Served,
     #[command(flatten)]
     overrides: Overrides,
-    /// Reload when the configuration or a handler's code changes. Example: forebay serve --watch
+    /// Put changes of the configuration and of handlers into effect as they are saved, and show errors in browsers. Example: forebay serve --watch
     #[arg(long)]
     watch: bool,
 }

@@ -431,9 +431,11 @@ fn conclude(
     tracing::error!(
         target: "forebay::pool", pool = %pool.name, worker = process.id, cause, stack, stderr = words, "worker did not start"
     );
-    let message = words
+    let stack = stack.filter(|stack| !stack.is_empty()).map(str::to_owned);
+    let message = stack
         .into_iter()
-        .fold(cause, |cause, words| cause + "\n" + &words);
+        .chain(words)
+        .fold(cause, |text, more| text + "\n" + &more);
     *pool.start_error.lock() = Some(message);
     pool.change(None, |session| session.worker_gone(key));
 }

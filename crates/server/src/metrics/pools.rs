@@ -36,12 +36,13 @@ pub(crate) struct PoolStates {
 }
 
 impl PoolRegistry {
-    /// Registers the pools of a new generation.
+    /// Registers the pools of a new generation, some of which may be those of an earlier one.
     pub(crate) fn add(&self, generation: u64, pools: impl IntoIterator<Item = Pool>) {
-        self.pages
-            .lock()
-            .living
-            .extend(pools.into_iter().map(|pool| (generation, pool)));
+        let living = &mut self.pages.lock().living;
+        for pool in pools {
+            living.retain(|(_, other)| !other.is_same(&pool));
+            living.push((generation, pool));
+        }
     }
 
     /// All pools that have not ended.

@@ -60,6 +60,7 @@ mod support;
 mod techempower;
 mod tls;
 mod wabur;
+mod watch;
 mod websockets;
 mod workflow_admission;
 mod workflow_decisions;

@@ -311,27 +311,6 @@ fn an_open_connection_takes_on_new_limits_with_its_next_request() {
 }
 
 #[test]
-fn changes_are_noticed_when_watching() {
-    let server = node(&saying("one"), ONE_WORKER).argument("--watch").start();
-    wait_until("the first", || server.get("/").text() == "one");
-    server
-        .folder()
-        .write("lib/word.mjs", "export const word = 'two';");
-    server.folder().write(
-        "api.mjs",
-        "import { word } from './lib/word.mjs'; export default () => word;",
-    );
-    wait_until("the handler", || server.get("/").text() == "two");
-    server.folder().write("lib/word.mjs", "export const word = ;");
-    server.wait_for_log(&["not reloaded", "Unexpected token"]);
-    assert_eq!(server.get("/").text(), "two");
-    server
-        .folder()
-        .write("lib/word.mjs", "export const word = 'three';");
-    wait_until("what the handler imports", || server.get("/").text() == "three");
-}
-
-#[test]
 fn a_stop_during_a_reload_leaves_nothing_behind() {
     let mut server = node(&saying("old"), ONE_WORKER).admin().start();
     wait_until_ready(&server);

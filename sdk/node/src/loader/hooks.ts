@@ -11,8 +11,12 @@ export const resolve: ResolveHookSync = (specifier, context, next) => {
   return url === undefined ? next(specifier, context) : { url, format: 'module', shortCircuit: true };
 };
 
+/** The file loaded last: if Node has just refused to parse one, it is this. */
+export let lastLoaded = '';
+
 export const load: LoadHookSync = (url, context, next) => {
   const path = url.startsWith('file:') ? fileURLToPath(url) : '';
+  if (path !== '') lastLoaded = path;
   if (!isTypeScript(path)) return next(url, context);
   return { format: 'module', source: strip(path), shortCircuit: true };
 };

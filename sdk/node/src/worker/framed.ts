@@ -45,11 +45,22 @@ export async function serveFrames(
       engine.serve({ ...init, concurrency }, context, handle, stop);
       engine.link.write(frame(READY, 0, generation, 0, 0, concurrency > init.concurrency ? JSON.stringify({ concurrency }) : ''));
     } catch (error) {
-      const { message, stack } = error instanceof Error ? error : new Error(String(error));
-      engine.link.write(frame(FAILED, 0, generation, 0, 0, JSON.stringify({ message, stack })));
+      engine.link.write(frame(FAILED, 0, generation, 0, 0, JSON.stringify(failureOf(error))));
       engine.endWhenSent(1);
     }
   }
+}
+
+/** The content of FAILED. */
+function failureOf(error: unknown): { message: string; stack: string | undefined } {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  const position = (error as { position?: { file: string; line: number; column: number } | null } | null | undefined)?.position;
+  const kind = position ? 'SyntaxError' : name;
+  return {
+    message: /.Error$/.test(kind) ? `${kind}: ${message}` : message,
+    // Bun tells the position of invalid syntax apart from the stack.
+    stack: position ? `    at ${position.file}:${position.line}:${position.column}` : stack,
+  };
 }
 
 function dataOf({ data }: Init): { data?: unknown } {

@@ -12,6 +12,9 @@ import { standInFor } from '../node-http/server.js';
 import { rememberBodies } from '../web.js';
 import { report } from './report.js';
 
+/** Limit for parsing a file once more. */
+const CHECK_TIMEOUT_MS = 5000;
+
 /** A handler whose start hooks have run. */
 export interface StartedHandler {
   readonly handle: Handler;
@@ -55,8 +58,7 @@ export async function loadFile(file: string | null, mayListen = false): Promise<
   try {
     return await loadHandler(await import(pathToFileURL(file).href), file, listening);
   } catch (error) {
-    // The stack of a syntax error does not name the file.
-    if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
+    if (error instanceof SyntaxError) await locate(error, file);
     throw error;
   } finally {
     process.exit = exit;
@@ -74,6 +76,21 @@ async function standIn(): Promise<Listening> {
     (await import('../node-http/bun-server.js')).standInForBun();
   }
   return awaitListening();
+}
+
+/** Adds the position to a syntax error whose stack has none: Node tells it only where it prints the error itself. */
+async function locate(error: SyntaxError, file: string): Promise<void> {
+  if (error.stack?.includes('file:') === true) return;
+  const report = process.versions['bun'] === undefined ? await checkLastLoaded() : '';
+  if (report.includes(error.message)) error.stack = report;
+  else if (!error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
+}
+
+/** What Node prints when it parses the file that was loaded last. */
+async function checkLastLoaded(): Promise<string> {
+  const { spawnSync } = await import('node:child_process');
+  const { lastLoaded } = await import('../loader/hooks.js');
+  return spawnSync(process.execPath, ['--check', lastLoaded], { encoding: 'utf8', timeout: CHECK_TIMEOUT_MS }).stderr.trim();
 }
 
 /** Makes SIGTERM drain the worker, and uncaught errors end it. */
