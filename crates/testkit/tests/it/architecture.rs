@@ -222,7 +222,10 @@ fn what_reads_and_writes_connections_names_no_target_and_targets_no_protocol() {
         "Target::",
     ];
     assert_eq!(names("front", &targets), [""; 0]);
-    assert_eq!(names("target", &["Socket<", "front::socket", "RequestBody", "Http1"]), [""; 0]);
+    assert_eq!(
+        names("target", &["Socket<", "front::socket", "RequestBody", "Http1"]),
+        [""; 0]
+    );
 }
 
 /// All Rust below a folder, as one text.
