@@ -56,7 +56,7 @@ pub const PUBLISHED_BYTES_MAX: usize = 1024 * 1024;
 /// A message for the client of a WebSocket, or a piece of one.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// The payload.
+    /// Its payload, or the piece of it.
     pub bytes: Bytes,
     /// Whether it is text, not binary; the same for all pieces.
     pub is_text: bool,

@@ -113,7 +113,7 @@ impl Exchange {
     }
 
     /// Ready if another piece of the request's body can be sent; pending once it is whole. To be called after [`Self::poll_response`] or
-    /// [`Self::poll_body`], which send what was given: a response that came here would be noticed by nobody.
+    /// [`Self::poll_body`], which drive the connection: it must not be driven here, where a response would be overlooked.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.upload.has_ended() {
             return Poll::Pending;

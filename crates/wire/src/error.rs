@@ -87,9 +87,9 @@ pub enum WireError {
     /// A room's name that is empty or too long.
     #[error("name of a room has {length} bytes (1 to {max} are allowed)")]
     RoomName {
-        /// Its length.
+        /// Bytes of the name.
         length: usize,
-        /// The limit.
+        /// The most that a name may have.
         max: usize,
     },
     /// A content type shorthand that this version does not know.

@@ -17,7 +17,7 @@ type Events = AsyncIterable<ServerSentEvent | string> | Iterable<ServerSentEvent
 
 /** Options of {@link sse}. */
 export interface SseInit extends ReplyInit {
-  /** Milliseconds of silence after which a comment is sent, so that nobody on the way takes the connection for dead; 15,000 by default. */
+  /** Milliseconds of silence after which a comment is sent, so that proxies keep the connection open; 15,000 by default. */
   keepAlive?: number | undefined;
 }
 

@@ -94,7 +94,7 @@ struct Init<'a> {
 
 /// The payload of READY, which may be empty.
 #[derive(Default, Deserialize)]
-struct Asked {
+struct ReadyPayload {
     #[serde(default)]
     concurrency: usize,
 }
@@ -151,7 +151,7 @@ pub(super) async fn perform(
             FrameType::Ready => {
                 link.profiles.told(hello.runtime.clone(), hello.profile);
                 let asked = match &payload[..] {
-                    [] => Asked::default(),
+                    [] => ReadyPayload::default(),
                     payload => json(payload, "READY with what the worker asks for")?,
                 };
                 return Ok(Ready {

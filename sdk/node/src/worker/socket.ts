@@ -121,7 +121,7 @@ export class Socket implements ServerWebSocket {
   }
 
   broadcast(room: string, message: WebSocketMessage | ArrayBuffer): void {
-    // Once it is closed, there is nobody to leave out.
+    // A closed socket is in no room, so there is no member to leave out.
     if (this.#isOpen) this.#owner.socketFrame(this.#job, PUBLISH, textFlag(message), publishPayload(room, message));
     else this.#owner.publish(room, message);
   }

@@ -131,7 +131,7 @@ fn a_close_is_answered_from_both_sides() {
     socket.send("anything");
     assert_eq!(socket.receive().code(), 1011);
     server.wait_for_log(&["the connection of /throw failed", "on purpose"]);
-    // A code that nobody may send is the handler's mistake.
+    // An invalid close code is the handler's mistake.
     let mut socket = Socket::open(&server, "/close/1006");
     socket.send("now");
     assert_eq!(socket.receive().code(), 1011);
