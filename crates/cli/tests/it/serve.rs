@@ -121,12 +121,10 @@ fn inspect_starts_one_worker_under_the_debugger_without_time_limits() {
         let folder = app(&limited.replace("pool = \"api\"", "pool = \"api\"\ndeadline = \"1s\""));
         folder.write("api.mjs", slow);
         let serving = Serving::start(folder.path(), &["--inspect"]);
-        let worker = serving.workers(1)[0];
-        assert!(
-            command_line(worker).contains(" --inspect "),
-            "{}",
-            command_line(worker)
-        );
+        // A process has no command line until it runs its program.
+        wait_until("the worker to run under the debugger", || {
+            command_line(serving.workers(1)[0]).contains(" --inspect ")
+        });
         assert_eq!(serving.get("/api").text(), "late");
     }
     let folder = app(CONFIG);

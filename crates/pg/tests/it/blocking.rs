@@ -32,10 +32,10 @@ fn so_many_connections_are_kept_and_those_beyond_are_closed_when_they_have_nothi
         // The first statement opens the minimum of connections.
         value(&kept, "select 1", &[]).await;
         becomes(&observer, &count("kept"), "2").await;
-        let slow = || query(&kept, "select pg_sleep(0.1)", &[]);
-        let (a, b, c, d) = tokio::join!(slow(), slow(), slow(), slow());
+        let slow = || query(&kept, "select pg_sleep(0.5)", &[]);
+        let four = count("kept");
+        let (a, b, c, d, ()) = tokio::join!(slow(), slow(), slow(), slow(), becomes(&observer, &four, "4"));
         assert!(a.is_ok() && b.is_ok() && c.is_ok() && d.is_ok());
-        becomes(&observer, &count("kept"), "4").await;
         becomes(&observer, &count("kept"), "2").await;
         // All became idle at once; those to be kept stay when the others have been closed.
         value(&observer, "select '' from pg_sleep(0.2)", &[]).await;

@@ -236,7 +236,8 @@ fn a_server_may_answer_before_it_has_read_the_request() {
     let early = upstream(|mut stream| {
         let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
         read_head(&mut reader);
-        let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno");
+        let _ =
+            stream.write_all(b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno");
         // It reads on, as a server does that wants its answer to arrive.
         let _ = std::io::copy(&mut reader, &mut std::io::sink());
     });

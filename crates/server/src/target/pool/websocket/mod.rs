@@ -339,7 +339,7 @@ impl<'a> WebSocketStream<'a> {
                 return;
             }
             let room = self.granted.saturating_sub(HEADER_BYTES).min(MESSAGE_PIECE_MAX);
-            if room < bytes.len().min(1) || self.granted < HEADER_BYTES {
+            if self.granted < HEADER_BYTES || (room == 0 && !bytes.is_empty()) {
                 return;
             }
             let piece = bytes.split_to(room.min(bytes.len()));
