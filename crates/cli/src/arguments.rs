@@ -104,14 +104,14 @@ pub(crate) fn refuse(error: &clap::Error) -> anyhow::Error {
     }
 }
 
-/// What is to be served: an application that needs no configuration, or a configuration.
+/// An application that needs no configuration, or a configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Served {
     /// An application to serve at all paths, without a configuration: a file for Node, Bun or Python, or a Python module and the object in
     /// it. Example: forebay serve app.mjs
     #[arg(value_name = "APPLICATION", conflicts_with = "config")]
     application: Option<String>,
-    /// What runs the application. Example: --runtime bun
+    /// The runtime of the application. Example: --runtime bun
     #[arg(long, requires = "application", default_value = "auto", value_parser = ["auto", "node", "bun", "python"])]
     runtime: String,
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub enum ConfigError {
     Application {
         /// The application as it was named.
         application: String,
-        /// What is wrong with it.
+        /// The reason, such as that there is no such file.
         reason: String,
     },
     /// The configuration is invalid.

@@ -85,7 +85,7 @@ const CONFIG_BYTES_MAX: u64 = 4 << 20;
 pub struct Application {
     /// The application, as the key `handler` of a pool names it.
     pub handler: String,
-    /// What runs it, as the key `runtime` names it.
+    /// Its runtime, as the key `runtime` names it.
     pub runtime: String,
     /// Environment variables that it gets; names that no pool may pass on are left out.
     pub env_pass: Vec<String>,

@@ -42,7 +42,7 @@ section! {
         concurrency: Option<u32> as integer(1, 1_024),
         /// Event streams and WebSockets that one worker may have open. They do not count as running jobs.
         connections_max: u32 as integer(1, 1_000_000) = "10000" => "503",
-        /// What bounds the WebSockets of handlers.
+        /// Limits of the WebSockets of handlers.
         websocket: WebSocket,
         /// Jobs that wait for a worker.
         queue_max: usize as integer(1, 1_000_000) = "1024" => "503 with `Retry-After`",

@@ -118,8 +118,7 @@ pub(crate) struct Reloaded {
     pub(crate) failing: BTreeMap<String, String>,
 }
 
-/// With `--watch`, how long replaced pools wait for requests that have not reached them yet. Then they finish the others, and end event
-/// streams and upgraded connections, whose clients connect again to the new code.
+/// With `--watch`, how long replaced pools wait for requests that have not reached them yet, such as slow uploads. Then they finish the others.
 const WATCH_RELEASE: Duration = Duration::from_secs(2);
 
 /// The generation of the initial configuration.

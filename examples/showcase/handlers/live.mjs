@@ -1,4 +1,4 @@
-// What lasts: a stream of events, and a chat room of WebSockets.
+// A stream of events, and a chat room of WebSockets.
 import { router, sleep, sse, websocket } from 'forebay';
 
 const app = router();

@@ -128,7 +128,7 @@ pub(crate) enum UnattributedAnswer {
     NotOne(usize),
 }
 
-/// What is spoken on the connection of a job.
+/// The protocol on the connection of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocols {
     Http,

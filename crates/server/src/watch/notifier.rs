@@ -17,7 +17,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::INTERVAL;
 
-/// What editors do when they save, and what moves or removes files and folders. A file that is open and written to, such as a log, is not
+/// The events of saving in an editor, and of moving or removing files and folders. A file that is open and written to, such as a log, is not
 /// among it.
 const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::CREATE)

@@ -99,7 +99,7 @@ impl Problems {
 /// Why newer code is not in force.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Problem {
-    /// What is not in force.
+    /// The part of the configuration that is not in force.
     subject: String,
     /// The first line of the error, without its position.
     message: String,

@@ -33,7 +33,7 @@ fn with_pid(word: &str) -> String {
     )
 }
 
-/// What a browser gets that opens a page.
+/// The response to a browser that opens a page.
 fn browse(server: &Server, method: &str, target: &str) -> Response {
     let mut client = server.connect();
     client.send(format!(

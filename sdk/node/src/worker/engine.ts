@@ -611,7 +611,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   }
 
   socketFrame(job: Job, type: number, flags: number, payload: Uint8Array): void {
-    // What the client learns must not be undone.
+    // A commit that the client is told of must not be undone.
     this.#commits.settle();
     this.link.write(frame(type, flags, this.#generation, job.number, DETACHED_SLOT, payload));
   }

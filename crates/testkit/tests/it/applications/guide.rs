@@ -7,7 +7,7 @@ use crate::support::Runtime;
 
 const GUIDE: &str = include_str!("../../../../../docs/guide/applications.md");
 
-/// What stands in a block, and what the application answers to `GET` of a path.
+/// Text of a block, a path, and the application's response to `GET` of it.
 const JAVASCRIPT: [(&str, &str, &str); 8] = [
     ("from 'express'", "/", "Hello World!"),
     ("from 'fastify'", "/", "{\"hello\":\"world\"}"),

@@ -7,7 +7,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 use super::messages::WebSocketError;
 
-/// What ends each message, and is not sent (RFC 7692, 7.2.1).
+/// The end of each message, which is not sent (RFC 7692, 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 /// Level 3 costs half the CPU time of the default and leaves text hardly longer.
 const LEVEL: u32 = 3;

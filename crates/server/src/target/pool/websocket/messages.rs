@@ -46,7 +46,7 @@ impl WebSocketError {
     }
 }
 
-/// What a client has sent.
+/// A message or control frame of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Message {

@@ -133,7 +133,7 @@ const TOO_SLOW: WebSocketError = WebSocketError::TooSlow {
     bytes_max: PUBLISHED_BYTES_MAX,
 };
 
-/// What a poll has gathered for the client.
+/// The bytes that one poll has gathered for the client.
 #[derive(Debug, Default)]
 struct Gathered {
     bytes: Vec<u8>,
@@ -424,7 +424,7 @@ impl<'a> WebSocketStream<'a> {
         let reason = error.to_string();
         tracing::info!(target: "forebay::front", request = &*self.request_id, code = error.code(), "WebSocket is closed: {reason}");
         self.close(out, error.code(), reason.as_bytes());
-        // What follows from the client may not be understood any more.
+        // Later frames of the client may not be understood any more.
         out.end = true;
     }
 
