@@ -30,7 +30,7 @@ PEER_MODULES := bench/peers/node_modules/.package-lock.json
 PYTHON ?= python3
 # One at a time: apt-get does not wait for another.
 APT_INSTALL := flock Makefile sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends "$$1" >/dev/null' apt
-PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps --require-hashes
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes
 # Virtual environments of pinned packages; this file is written last.
 TEST_PYTHON := sdk/python/tests/.venv/installed
 SHOWCASE_PYTHON := examples/showcase/.venv/installed

@@ -90,7 +90,7 @@ const rust = ({ executable, target, folder }) => {
       suite.test(event.name, event.exec_time, event.event === 'ok', event.stdout);
     },
   });
-  const threads = `--test-threads=${WAITING.includes(name) ? 3 * CORES : CORES}`;
+  const threads = `--test-threads=${WAITING.includes(name) ? 4 * CORES : CORES}`;
   const timed = TIMED[name] ?? [];
   const onDisk = ON_DISK[name] ?? [];
   const suites = [suite(name, [threads, ...[...timed, ...onDisk].flatMap((part) => ['--skip', part])])];
@@ -166,8 +166,8 @@ console.log(`Built after ${seconds(started)}. Running, the longest first:`);
 counted = cpu();
 const suites = [
   ...programs.flatMap(rust),
-  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${CORES}`]),
-  other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun', '--', `--parallel=${CORES}`], /^Ran (\d+) tests/gm),
+  node('node', 'sdk/node', ['--test-timeout=60000', `--test-concurrency=${2 * CORES}`]),
+  other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun', '--', `--parallel=${2 * CORES}`], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
 ]
