@@ -94,7 +94,7 @@ const rust = ({ executable, target, folder }) => {
   const timed = TIMED[name] ?? [];
   const onDisk = ON_DISK[name] ?? [];
   const suites = [suite(name, [threads, ...[...timed, ...onDisk].flatMap((part) => ['--skip', part])])];
-  if (timed.length > 0) suites.push(suite(`${name}, timed`, ['--test-threads=1', ...timed]));
+  if (timed.length > 0) suites.push(suite(`${name}, timed`, [`--test-threads=${name === 'testkit/it' ? 2 : 1}`, ...timed]));
   if (onDisk.length > 0) suites.push(suite(`${name}, on disk`, [threads, ...onDisk], { TMPDIR: tmpdir() }));
   return suites;
 };

@@ -79,6 +79,14 @@ for (const [runtime, program] of [['node', process.execPath], ['bun', bun]]) {
       await child.end();
     });
 
+    it('answers one request after thousands', async () => {
+      const child = new Child(program, 'stdio.mjs', { FOREBAY_PROTOCOL: 'jsonl', FOREBAY_CONCURRENCY: '1' });
+      const count = 5_000;
+      child.send(Array.from({ length: count }, (_, id) => `${JSON.stringify(request(id, 'GET', '/quick'))}\n`).join(''));
+      for (let id = 0; id < count; id++) assert.equal((await child.next()).id, id);
+      await child.end();
+    });
+
     it('keeps standard output to itself', async () => {
       const child = start();
       child.send(request(1, 'GET', '/print'));

@@ -591,7 +591,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
   /** Frees the slot of a job whose response may last: it no longer counts as running. */
   #detach(job: Job): void {
     this.#jobs.delete(job.slot);
-    job.slot = DETACHED_SLOT;
+    job.detach();
     this.#detached.set(job.number, job);
     this.#running--;
     this.#commits.learn(job);

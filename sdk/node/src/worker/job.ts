@@ -23,8 +23,10 @@ export interface JobOwner {
 
 export class Job implements Context, BodySource {
   readonly number: number;
-  /** Its place in tables; {@link DETACHED_SLOT} once it has left that. */
+  /** Its slot, once detached {@link DETACHED_SLOT}; in message dialects, which have no slots, its number. */
   slot: number;
+  /** Whether it has left its slot: it may last, and does not count as running. */
+  isDetached = false;
   readonly request: WireRequest;
   /** When the handler was started, as of `performance.now()`. */
   readonly started: number;
@@ -96,9 +98,10 @@ export class Job implements Context, BodySource {
     return this.#controller.signal;
   }
 
-  /** Whether it has left its slot: it may last, and does not count as running. */
-  get isDetached(): boolean {
-    return this.slot === DETACHED_SLOT;
+  /** Leaves its slot. */
+  detach(): void {
+    this.isDetached = true;
+    this.slot = DETACHED_SLOT;
   }
 
   get aborted(): boolean {
