@@ -86,7 +86,9 @@ run: dev
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
 	exec target/debug/forebay serve -c examples/showcase/forebay.toml --tls-dev $(ARGS)
 
-test: deps browser postgresql redis sdk
+# What the tests need comes by the network for the most part: two at a time.
+test:
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync deps browser postgresql redis sdk
 	node tests/run.mjs $(SUITES)
 
 dev: sdk $(EXAMPLES)

@@ -24,7 +24,7 @@ const ALONE = ['bun', 'testkit/it', 'testkit/it, timed', 'cli/it, timed', 'store
 const WAITING = ['testkit/it', 'cli/it'];
 /** Tests of a suite that watch what reaches the disk. All others have their files in memory, where there is room for them. */
 const ON_DISK = { 'store/it': ['power::', 'recovery::'] };
-/** Tests of a suite that hold latencies or deadlines to a limit: they run one at a time, after the others. Parts of their names. */
+/** Tests of a suite that hold latencies or deadlines to a limit: they run after the others, one at a time or as many as below. Parts of their names. */
 const TIMED = {
   'cli/it': ['bench_ladder::', 'profile::'],
   'store/it': ['full::'],
@@ -34,6 +34,8 @@ const TIMED = {
     ...['scripts::what_becomes_', 'sql_pools::a_deadline_', 'workflow_pools::what_becomes_', 'workflow_times::'],
   ],
 };
+/** Where two at once leave the limits room. */
+const TIMED_AT_ONCE = { 'testkit/it': CORES };
 
 /** A folder in memory with room for temporary files, some of them programs: writing through to a disk takes stores most of their time. */
 const memoryFolder = () => {
@@ -94,7 +96,7 @@ const rust = ({ executable, target, folder }) => {
   const timed = TIMED[name] ?? [];
   const onDisk = ON_DISK[name] ?? [];
   const suites = [suite(name, [threads, ...[...timed, ...onDisk].flatMap((part) => ['--skip', part])])];
-  if (timed.length > 0) suites.push(suite(`${name}, timed`, [`--test-threads=${name === 'testkit/it' ? 2 : 1}`, ...timed]));
+  if (timed.length > 0) suites.push(suite(`${name}, timed`, [`--test-threads=${TIMED_AT_ONCE[name] ?? 1}`, ...timed]));
   if (onDisk.length > 0) suites.push(suite(`${name}, on disk`, [threads, ...onDisk], { TMPDIR: tmpdir() }));
   return suites;
 };

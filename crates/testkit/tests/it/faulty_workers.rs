@@ -202,7 +202,7 @@ fn a_worker_that_never_answers_is_given_up_at_the_run_timeout() {
     for path in ["/never", "/deaf"] {
         let server = fake(
             "well",
-            "workers = { min = 1, max = 1 }\nrun_timeout = \"200ms\"\nkill_grace = \"100ms\"",
+            "workers = { min = 1, max = 1 }\nrun_timeout = \"200ms\"\nkill_grace = \"1s\"",
         )
         .start();
         let deaf = server.wait_for_workers(1)[0];

@@ -9,7 +9,11 @@ mod flame;
 mod functions;
 mod report;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -75,6 +79,7 @@ pub(crate) fn run(arguments: &ProfileArgs) -> anyhow::Result<()> {
     load::outputs::check_files(arguments.html.iter().chain(&arguments.folded))?;
     let time = arguments.time.unwrap_or(TIME);
     let before = answered(&control)?;
+    let counted_from = Instant::now();
     let loading = match &arguments.load {
         Some(url) => Some(Loading::start(
             url,
@@ -95,6 +100,8 @@ pub(crate) fn run(arguments: &ProfileArgs) -> anyhow::Result<()> {
         output::complaint(&format!("note: requests of --load failed: {failed}"));
     }
     let after = answered(&control)?;
+    // Longer than the profile by what the server and the load need around it.
+    let counted = counted_from.elapsed();
     let mut report: Report =
         serde_json::from_str(&text).context("what the server tells is not what this version reads")?;
     report.tidy();
@@ -108,7 +115,7 @@ pub(crate) fn run(arguments: &ProfileArgs) -> anyhow::Result<()> {
     let heading = format!(
         "{}: {of_route} of the {of_all} requests that the server answered in {:.1} s",
         report.routes.join(", "),
-        time.as_secs_f64()
+        counted.as_secs_f64()
     );
     let put = |file: &PathBuf, text: String| {
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
