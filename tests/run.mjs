@@ -31,7 +31,7 @@ const TIMED = {
   'testkit/it': [
     ...['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
     ...['asgi::a_deadline_', 'rule_messages::records_that_kafka_', 'rule_messages::servers_of_mail_that_', 'scripts::a_call_that_cannot_'],
-    ...['scripts::what_becomes_', 'sql_pools::a_deadline_', 'workflow_pools::what_becomes_', 'workflow_times::'],
+    ...['scripts::what_becomes_', 'sql_pools::a_deadline_', 'techempower::example::the_benchmark_', 'workflow_pools::what_becomes_', 'workflow_times::'],
   ],
 };
 /** Where two at once leave the limits room. */

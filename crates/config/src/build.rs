@@ -12,6 +12,7 @@ use crate::error::{Noted, nearest};
 use crate::fields::{Fields, Value};
 use crate::key::{Default, Key, Section as Declared, Shape, at_least};
 use crate::places::Places;
+use crate::policy::Policy;
 use crate::pool::Pool;
 use crate::print::Table;
 use crate::proxy::Proxy;
@@ -48,6 +49,7 @@ pub(crate) static SECTIONS: &[Declared] = &[
     Declared::of::<MailServer>("mail", Shape::Named("mail")),
     Declared::of::<KafkaCluster>("kafka", Shape::Named("Kafka")),
     Declared::of::<Workflow>("workflow", Shape::Once),
+    Declared::of::<Policy>("policy", Shape::Named("policy")),
     Declared::of::<Route>("route", Shape::Repeated),
 ];
 
@@ -101,6 +103,8 @@ pub struct Config {
     pub kafka: BTreeMap<String, KafkaCluster>,
     /// `[workflow]`; `None` if the file has no such section, in which case no route refers to it.
     pub workflow: Option<Workflow>,
+    /// `[policy.NAME]`, by name.
+    pub policies: BTreeMap<String, Policy>,
     /// `[[route]]`, in file order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }
@@ -164,6 +168,7 @@ impl<'a> Context<'a> {
             mail: self.named("mail"),
             kafka: self.named("kafka"),
             workflow: has_workflow.then(|| self.once("workflow")).flatten(),
+            policies: self.named("policy"),
             routes: Vec::new(),
             // Everything has been read by now, so that all problems are found.
             server: server?,
@@ -341,6 +346,7 @@ impl Config {
         named(&mut out, "mail", &self.mail);
         named(&mut out, "kafka", &self.kafka);
         once(&mut out, "workflow", self.workflow.as_ref());
+        named(&mut out, "policy", &self.policies);
         for route in &self.routes {
             out += &lines("route", "[[route]]", route);
         }

@@ -1,6 +1,7 @@
 //! Header fields under their names.
 
 use crate::build::Context;
+use crate::fields::Fields;
 use crate::key::{Default, Key, Kind};
 use crate::print::Table;
 use crate::section::{Entry, Setting};
@@ -88,6 +89,15 @@ fn read<'f>(
         }
     }
     Some(headers)
+}
+
+/// Reports names that a list of header fields may not have.
+pub(crate) fn refuse_header_names(key: &str, fields: &Fields, context: &mut Context<'_>) {
+    for name in fields.texts(key) {
+        if let Some(message) = name_problem(&name.text.to_ascii_lowercase(), &[]) {
+            context.note(fields.problem_at(name.line, key, format!("{:?}: {message}", name.text)));
+        }
+    }
 }
 
 /// Why the configuration may not set this header, if so; `name` is in lower case.

@@ -22,6 +22,7 @@ mod listen;
 mod network;
 pub mod node_path;
 mod places;
+mod policy;
 mod pool;
 mod print;
 mod proxy;
@@ -55,6 +56,7 @@ pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 pub use listen::{Listen, ListenError};
 pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
+pub use policy::{ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses};
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
     StoreMode, WebSocket, Worker, Workers,

@@ -6,6 +6,7 @@ use crate::build::Context;
 use crate::key::{Key, Kind, at_least};
 use crate::print::{Table, texts};
 use crate::section::{Entry, Setting};
+use crate::setting::parsed;
 
 /// The addresses that share their first bits with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,8 @@ impl fmt::Display for Network {
         write!(f, "{}/{}", self.address, self.bits)
     }
 }
+
+parsed!("": Network);
 
 /// The word for proxies that come by Unix sockets.
 const UNIX: &str = "unix";

@@ -40,6 +40,8 @@ section! {
         methods: Option<Vec<String>> as at_least(1) => "405 with `Allow`",
         /// `example.com` or `*.example.com`; without the key, every host.
         host: Option<String>,
+        /// NAMEs of `[policy.NAME]` that hold for this route: who may ask, how often, and what responses have in common. All of them hold.
+        policy: Vec<String> as names("policy") = "",
         /// Headers added to every answer of this route.
         headers: Vec<(String, String)>,
         /// For `store`, `records` and `tql`: origins of web pages, beside the server's own, that may have browsers change something, such

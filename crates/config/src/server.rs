@@ -45,6 +45,8 @@ section! {
         https_only: bool = "false",
         /// How long browsers that were here with TLS insist on it (`Strict-Transport-Security`); `0s`: the header is not sent.
         hsts: Duration as duration(0, 10 * YEAR) = "0s",
+        /// NAMEs of `[policy.NAME]` that hold for every request, also for one that no route answers. Those of routes come after them.
+        policy: Vec<String> as names("policy") = "",
         /// Permissions of the Unix sockets in `listen`, in octal: `0660` lets their owner and group connect. Without the key those that the
         /// umask leaves.
         unix_mode: Option<UnixMode>,

@@ -5,6 +5,7 @@ mod upstreams;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -34,6 +35,7 @@ use crate::{
     front::Client,
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
+    policy::{Policies, RateLimiters},
     profiles::Profiles,
     reply::{HeaderLines, Reply},
     sources::DatabaseRegistry,
@@ -73,6 +75,7 @@ pub(crate) struct Services {
     /// Request tracing.
     pub(crate) traces: Arc<Traces>,
     pub(crate) profiles: Profiles,
+    pub(crate) rate_limiters: RateLimiters,
     /// Obtains and renews certificates.
     pub(crate) acme: AcmeClient,
     pub(crate) log: logging::Handle,
@@ -105,6 +108,8 @@ pub(crate) struct App {
     pub(crate) workflow: Option<WorkflowTarget>,
     /// The log files of workflow rules.
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
+    /// The policies of requests that match no route.
+    pub(crate) policies: Policies,
     /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
@@ -157,6 +162,8 @@ pub(crate) struct Route {
     /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
+    pub(crate) policies: Policies,
+    /// Fields of every response, those of policies included.
     pub(crate) headers: HeaderLines,
     /// `None`: responses go out as they are.
     compression: Option<Compression>,
@@ -174,10 +181,12 @@ impl Route {
         if let Some(problems) = &request.app.problems {
             problems.check(request.head, &self.target, &request.app.config)?;
         }
+        let left = self.policies.check(request.head, request.peer, request.arrived)?;
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
         }
-        let reply = self.target.answer(request, client).await?;
+        let mut reply = self.target.answer(request, client).await?;
+        self.policies.apply(left, &mut reply);
         Ok(match &self.compression {
             Some(compression) => compression.apply(request, reply),
             None => reply,
@@ -203,6 +212,15 @@ pub enum BuildError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// An error page of a policy cannot be read.
+    #[error("the error page `{}` cannot be read (policy.NAME.error_pages)", file.display())]
+    ErrorPage {
+        /// The page.
+        file: PathBuf,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
@@ -365,10 +383,7 @@ impl App {
             config: &config,
             kept: &services.kept,
         };
-        let rules = config
-            .routes
-            .iter()
-            .map(|route| rules(route, &parts, &services.routes));
+        let rules = config.routes.iter().map(|route| rules(route, &parts, services));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
@@ -396,6 +411,7 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
+            policies: Policies::new(config.server.policy.iter(), &config, &services.rate_limiters)?,
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log()),
             config,
@@ -441,10 +457,12 @@ struct Parts<'a> {
 fn rules(
     route: &config::Route,
     parts: &Parts<'_>,
-    counts: &RouteMetrics,
+    services: &Services,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
-        let headers = headers(route);
+        let names = parts.config.server.policy.iter().chain(&route.policy);
+        let policies = Policies::new(names, parts.config, &services.rate_limiters)?;
+        let headers = headers(route, &policies);
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),
@@ -460,17 +478,18 @@ fn rules(
                 },
                 cors: route.cors.as_ref().map(Cors::new),
                 compression: Compression::new(route, &headers, &parts.config.server),
+                policies,
                 headers,
                 target: target(route, kind, parts)?,
-                counts: counts.of(route),
+                counts: services.routes.of(route),
             },
         })
     };
     route.paths().map(rule).collect()
 }
 
-fn headers(route: &config::Route) -> HeaderLines {
-    let mut headers = HeaderLines::default();
+fn headers(route: &config::Route, policies: &Policies) -> HeaderLines {
+    let mut headers = policies.headers.clone();
     for (name, value) in &route.headers {
         headers.push_known(name, value);
     }

@@ -1,6 +1,6 @@
 //! Errors that end a request, and their mapping to a status and a body, in one place.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
@@ -11,7 +11,7 @@ mod sql;
 pub(crate) use forebay_workflow::with_causes;
 
 pub(crate) use self::sql::SqlFailure;
-use crate::{conditions::TagsError, reply::Reply, store::path::PathError, watch::Problem};
+use crate::{conditions::TagsError, policy::Left, reply::Reply, store::path::PathError, watch::Problem};
 
 /// The reason a request was not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -109,6 +109,10 @@ pub(crate) enum Refusal {
     WrongToken { what: &'static str },
     #[error("no one may {what} this global over HTTP (store.access)")]
     Closed { what: &'static str },
+    #[error("requests from {address} are not admitted (policy.NAME: allow, deny)")]
+    AddressDenied { address: IpAddr },
+    #[error("more than {} requests in the time that they may take (policy.NAME.rate_limits)", left.limit)]
+    RateLimited { left: Left },
     #[error(
         "the request comes from a page of another site ({origin}); to allow it, add that origin to `origins` of the route"
     )]
@@ -427,9 +431,12 @@ impl Refusal {
             Self::TokenNeeded { .. } | Self::WrongToken { .. } | Self::ReleaseTokenNeeded => {
                 Class::Unauthorized
             }
-            Self::Closed { .. } | Self::NoStoreHere | Self::OtherOrigin { .. } | Self::ReleasesNotAllowed => {
-                Class::Forbidden
-            }
+            Self::Closed { .. }
+            | Self::NoStoreHere
+            | Self::AddressDenied { .. }
+            | Self::OtherOrigin { .. }
+            | Self::ReleasesNotAllowed => Class::Forbidden,
+            Self::RateLimited { .. } => Class::TooMany,
             Self::CallQueueFull { .. }
             | Self::WriteQueueFull { .. }
             | Self::WriteQueueBytesFull { .. }
@@ -541,8 +548,11 @@ impl Refusal {
     }
 
     /// The value of `Retry-After`, if a retry may succeed.
-    pub(crate) fn retry_after(&self) -> Option<&'static str> {
-        matches!(self.class(), Class::Overload | Class::TooMany).then_some(RETRY_AFTER_S)
+    pub(crate) fn retry_after(&self) -> Option<Cow<'static, str>> {
+        if let Self::RateLimited { left } = self {
+            return Some(left.retry_s.to_string().into());
+        }
+        matches!(self.class(), Class::Overload | Class::TooMany).then_some(RETRY_AFTER_S.into())
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -599,6 +609,7 @@ impl Refusal {
                 headers.push_known("www-authenticate", "Bearer");
             }
             Self::WrongToken { .. } => headers.push_known("www-authenticate", WRONG_TOKEN),
+            Self::RateLimited { left } => left.put(headers),
             Self::Workflow(WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials) => {
                 headers.push_known("www-authenticate", CLIENTS);
             }
@@ -628,7 +639,7 @@ impl Refusal {
             _ => {}
         }
         if let Some(retry) = self.retry_after() {
-            headers.push_known("retry-after", retry);
+            headers.push_known("retry-after", &retry);
         }
         reply.body = crate::reply::Body::Bytes(problem.into());
         reply

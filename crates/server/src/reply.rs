@@ -103,6 +103,15 @@ impl HeaderLines {
         self.lines.extend_from_slice(b"\r\n");
     }
 
+    /// Keeps the fields with these names.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        let mut kept = Self::default();
+        for (name, value) in self.fields().filter(|(name, _)| is_kept(name)) {
+            kept.put(name, value);
+        }
+        *self = kept;
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.lines
     }

@@ -15,15 +15,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ("[server]\nthreads = 1\nthreads = 2", "3: not TOML: duplicate key"),
         (
             "[server]\nlisen = []",
-            "2: server.lisen: no such key (did you mean `listen`?); accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
+            "2: server.lisen: no such key (did you mean `listen`?); accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, policy, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
         ),
         (
             "[server]\ntls = { cert = 'a' }",
-            "2: server.tls: no such key; accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
+            "2: server.tls: no such key; accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, policy, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [policy.NAME], [[route]]",
         ),
         (
             "server = 1",
@@ -432,6 +432,26 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             &format!("{route}respond = {{ text = 'a', json = 1 }}"),
             "3: route.respond.text: found json and text; a body comes from at most one of them",
+        ),
+        (
+            &format!("{route}respond = {{}}\npolicy = 'aip'\n[policy.api]"),
+            "4: route.policy: there is no policy `aip` (did you mean `api`?); the file has api",
+        ),
+        (
+            "[policy.a]\nallow = 'localhost'",
+            "2: policy.a.allow: found \"localhost\", expected an IP address such as \"192.0.2.7\", or a range such as \"10.0.0.0/8\" or \"fd00::/8\"",
+        ),
+        (
+            "[policy.a]\nrate_limits = ['1/1m', '0/1m']",
+            "2: policy.a.rate_limits: found \"0/1m\", expected a number of requests and a time up to 24h, such as \"100/1m\" or \"1000/1h by x-api-key\"",
+        ),
+        (
+            "[policy.a]\nremove_headers = ['date']",
+            "2: policy.a.remove_headers: \"date\": the server sets this header itself",
+        ),
+        (
+            "[policy.a]\nerror_pages = { 200 = 'no.html' }",
+            "2: policy.a.error_pages.200: expected a status from 400 to 599, or \"4xx\" or \"5xx\"",
         ),
         (
             &format!("{route}respond = {{ status = 204, text = '' }}"),

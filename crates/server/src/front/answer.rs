@@ -39,7 +39,9 @@ impl<S: Stream> Exchange<S> {
         id: &str,
         route: Option<&Route>,
     ) -> Next {
-        let reply = refusal.reply(id);
+        let app = self.thread.app();
+        let policies = route.map_or(&app.policies, |route| &route.policies);
+        let reply = policies.refused(refusal, head, id);
         let Body::Bytes(body) = &reply.body else {
             unreachable!("refusals have a body in memory")
         };
@@ -117,14 +119,21 @@ impl<S: Stream> Exchange<S> {
         last: Last,
         head: Option<&Head>,
     ) {
-        let app = self.is_secure.then(|| self.thread.app());
+        let app = (self.is_secure || route.is_none()).then(|| self.thread.app());
         let cors = route.and_then(|route| route.cors.as_ref()).zip(head);
         let cors_headers = cors.map(|(cors, head)| cors.headers(head)).unwrap_or_default();
         let fields = reply::Fields {
             date: &self.thread.date(self.now),
             request_id: id.as_bytes(),
-            transport_headers: app.as_ref().map_or(&[], |app| &app.hsts),
-            route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
+            transport_headers: match &app {
+                Some(app) if self.is_secure => &app.hsts,
+                _ => &[],
+            },
+            route_headers: match (route, &app) {
+                (Some(route), _) => route.headers.as_bytes(),
+                (None, Some(app)) => app.policies.headers.as_bytes(),
+                (None, None) => &[],
+            },
             cors_headers: cors_headers.as_bytes(),
             delimiting,
         };

@@ -253,7 +253,8 @@ impl<S: Stream> Exchange<S> {
                 let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
                 let next = match body {
                     Ok(body) if !refusal.ends_connection() => {
-                        self.send(refusal.reply(id), head, id, None, body).await
+                        self.send(arrival.refused(&refusal, None), head, id, None, body)
+                            .await
                     }
                     _ => self.refuse(&refusal, Some(head), id, None),
                 };
@@ -304,7 +305,7 @@ impl<S: Stream> Exchange<S> {
                 if refusal.ends_connection() {
                     return self.refuse(&refusal, Some(request.head), request.id, Some(route));
                 }
-                refusal.reply(request.id)
+                route.policies.refused(&refusal, Some(request.head), request.id)
             }
         };
         self.send(reply, request.head, request.id, Some(route), body)

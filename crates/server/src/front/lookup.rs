@@ -200,7 +200,19 @@ impl<'a> Arrival<'a> {
 
     /// Where it leads.
     pub(super) fn look_up(&self) -> Lookup<'a, 'a> {
-        Lookup::of(self.app, self.head, self.id, self.tls_port)
+        match Lookup::of(self.app, self.head, self.id, self.tls_port) {
+            Lookup::Refusal(refusal) => {
+                let checked = self.app.policies.check(self.head, &self.peer, self.at);
+                Lookup::Refusal(checked.err().unwrap_or(refusal))
+            }
+            lookup => lookup,
+        }
+    }
+
+    /// The response to a request that is refused.
+    pub(super) fn refused(&self, refusal: &Refusal, route: Option<&Route>) -> Reply<'static> {
+        let policies = route.map_or(&self.app.policies, |route| &route.policies);
+        policies.refused(refusal, Some(self.head), self.id)
     }
 
     /// The request for the target of a route.

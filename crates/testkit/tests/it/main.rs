@@ -28,6 +28,7 @@ mod logs;
 mod methods;
 mod otlp;
 mod output;
+mod policies;
 mod postgres;
 mod proxy;
 mod python;

@@ -116,7 +116,7 @@ impl Responder<'_> {
             Ok(reply) => reply,
             Err(End::Refused(refusal)) => {
                 refusal.log(id);
-                refusal.reply(id)
+                self.arrival.refused(&refusal, route)
             }
             Err(End::Gone) => return self.reset(Reason::CANCEL),
         };
@@ -233,7 +233,9 @@ impl Responder<'_> {
             date: &arrival.thread.date(Instant::now()),
             request_id: arrival.id.as_bytes(),
             transport_headers: if arrival.is_secure { &arrival.app.hsts } else { &[] },
-            route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
+            route_headers: route
+                .map_or(&arrival.app.policies.headers, |route| &route.headers)
+                .as_bytes(),
             cors_headers: cors_headers.as_bytes(),
             delimiting: length.map_or(Delimiting::Nothing, Delimiting::Length),
         };

@@ -329,7 +329,9 @@ async def main():
 asyncio.run(main())
 "#;
     let server = pool(app, "workers = { min = 2, max = 2 }").start();
-    server.wait_for_workers(2);
+    for worker in ["\"worker\":1", "\"worker\":2"] {
+        server.wait_for_log(&["worker ready", worker]);
+    }
     assert_eq!(client(&server, program, &[]), "done\n");
 }
 

@@ -64,7 +64,7 @@ fn enveloped(
     let (status, body) = failed(refusal.status(), &refusal.to_string(), id, target.is_as_rengine);
     let mut reply = json(status, body);
     if let Some(retry) = refusal.retry_after() {
-        reply.headers.to_mut().push_known("retry-after", retry);
+        reply.headers.to_mut().push_known("retry-after", &retry);
     }
     Ok(reply)
 }

@@ -1,0 +1,63 @@
+//! Pages in the place of the server's own error messages.
+
+use std::{fs::File, io::Read as _, path::Path};
+
+use bytes::Bytes;
+
+use crate::{
+    app::BuildError,
+    config::{self, Statuses},
+    front::Head,
+    reply::{Body, Reply},
+};
+
+/// Largest page, in bytes; its content stays in memory.
+const PAGE_BYTES_MAX: u64 = 1 << 20;
+
+/// Pages under the statuses whose responses they are, the first that fits.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorPages(Vec<(Statuses, Bytes)>);
+
+impl ErrorPages {
+    /// Pages of a single status come before those of a class.
+    pub(super) fn add(&mut self, pages: &config::ErrorPages) -> Result<(), BuildError> {
+        for (statuses, file) in &pages.0 {
+            let page = read(file).map_err(|source| BuildError::ErrorPage {
+                file: file.clone(),
+                source,
+            })?;
+            self.0.push((*statuses, page));
+        }
+        self.0
+            .sort_by_key(|(statuses, _)| matches!(statuses, Statuses::Class(_)));
+        Ok(())
+    }
+
+    /// Puts the page for its status into an error response, if the client accepts HTML.
+    pub(super) fn apply(&self, head: &Head, reply: &mut Reply<'_>) {
+        let mut pages = self.0.iter();
+        let Some((_, page)) = pages.find(|(statuses, _)| statuses.contain(reply.status)) else {
+            return;
+        };
+        let accept = head.field("accept").unwrap_or_default();
+        let headers = reply.headers.to_mut();
+        if memchr::memmem::find(accept, b"text/html").is_some() {
+            headers.retain(|name| name != b"content-type");
+            headers.push_known("content-type", "text/html; charset=utf-8");
+            reply.body = Body::Bytes(page.clone());
+        }
+        headers.push_known("vary", "accept");
+    }
+}
+
+fn read(file: &Path) -> std::io::Result<Bytes> {
+    let mut page = Vec::new();
+    File::open(file)?
+        .take(PAGE_BYTES_MAX + 1)
+        .read_to_end(&mut page)?;
+    if page.len() as u64 > PAGE_BYTES_MAX {
+        let message = format!("it has more than {PAGE_BYTES_MAX} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(page.into())
+}

@@ -1,0 +1,154 @@
+//! Policies of routes: what holds whatever the target is. They are checked before the target is asked, and change its response.
+
+mod error_pages;
+mod rate_limit;
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Weak},
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+
+pub(crate) use self::rate_limit::Left;
+use self::{error_pages::ErrorPages, rate_limit::RateLimiter};
+use crate::{
+    app::BuildError,
+    config::{Config, Network, RateLimit},
+    failure::Refusal,
+    front::Head,
+    reply::{HeaderLines, Reply},
+};
+
+/// The policies of a route as one, those of the server first.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    /// Each has one of the client's address, or is empty.
+    allow: Vec<Vec<Network>>,
+    deny: Vec<Network>,
+    rate_limits: Vec<Arc<RateLimiter>>,
+    removed_headers: Vec<String>,
+    /// Fields that every response gets.
+    pub(crate) headers: HeaderLines,
+    error_pages: ErrorPages,
+}
+
+impl Policies {
+    /// Those with these names, in their order.
+    pub(crate) fn new<'n>(
+        names: impl Iterator<Item = &'n String>,
+        config: &Config,
+        limiters: &RateLimiters,
+    ) -> Result<Self, BuildError> {
+        let mut all = Self::default();
+        for name in names {
+            let policy = &config.policies[name];
+            if !policy.allow.is_empty() {
+                all.allow.push(policy.allow.clone());
+            }
+            all.deny.extend(&policy.deny);
+            let limits = policy.rate_limits.iter();
+            all.rate_limits
+                .extend(limits.map(|limit| limiters.of(name, limit, policy.rate_clients_max)));
+            all.removed_headers
+                .extend(policy.remove_headers.iter().map(|name| name.to_ascii_lowercase()));
+            for (name, value) in &policy.headers {
+                all.headers.push_known(name, value);
+            }
+            all.error_pages.add(&policy.error_pages)?;
+        }
+        Ok(all)
+    }
+
+    /// Refuses a request that may not reach the target, or says what is left of the rate limit that is nearest to its end.
+    pub(crate) fn check(&self, head: &Head, peer: &str, now: Instant) -> Result<Option<Left>, Refusal> {
+        if !self.allow.is_empty() || !self.deny.is_empty() {
+            self.check_address(peer)?;
+        }
+        let mut least: Option<Left> = None;
+        for (at, limiter) in self.rate_limits.iter().enumerate() {
+            match limiter.take(head, peer, now) {
+                Ok(left) => {
+                    if least.is_none_or(|least| left.requests < least.requests) {
+                        least = Some(left);
+                    }
+                }
+                Err(left) => {
+                    for limiter in &self.rate_limits[..at] {
+                        limiter.give_back(head, peer);
+                    }
+                    return Err(Refusal::RateLimited { left });
+                }
+            }
+        }
+        Ok(least)
+    }
+
+    /// Clients of a Unix socket have no address; whoever may open the socket is admitted.
+    fn check_address(&self, peer: &str) -> Result<(), Refusal> {
+        let Ok(address) = peer.parse::<IpAddr>() else {
+            return Ok(());
+        };
+        let is_in = |networks: &Vec<Network>| networks.iter().any(|network| network.contains(address));
+        if is_in(&self.deny) || !self.allow.iter().all(is_in) {
+            return Err(Refusal::AddressDenied { address });
+        }
+        Ok(())
+    }
+
+    /// Changes the response of a target.
+    pub(crate) fn apply(&self, left: Option<Left>, reply: &mut Reply<'_>) {
+        if !self.removed_headers.is_empty() {
+            let is_removed = |name: &[u8]| self.removed_headers.iter().any(|other| other.as_bytes() == name);
+            if reply.headers.fields().any(|(name, _)| is_removed(name)) {
+                reply.headers.to_mut().retain(|name| !is_removed(name));
+            }
+        }
+        if let Some(left) = left {
+            left.put(reply.headers.to_mut());
+        }
+    }
+
+    /// The response to a refused request.
+    pub(crate) fn refused(&self, refusal: &Refusal, head: Option<&Head>, id: &str) -> Reply<'static> {
+        let mut reply = refusal.reply(id);
+        if let Some(head) = head {
+            self.error_pages.apply(head, &mut reply);
+        }
+        reply
+    }
+}
+
+/// The rate limiters in use. A reload goes on counting with those that it does not change.
+#[derive(Debug, Default)]
+pub(crate) struct RateLimiters(Mutex<Vec<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    policy: String,
+    limit: RateLimit,
+    clients_max: usize,
+    limiter: Weak<RateLimiter>,
+}
+
+impl RateLimiters {
+    fn of(&self, policy: &str, limit: &RateLimit, clients_max: usize) -> Arc<RateLimiter> {
+        let mut all = self.0.lock();
+        all.retain(|known| known.limiter.strong_count() > 0);
+        let known = all.iter().find_map(|known| {
+            let is_it = known.policy == policy && known.limit == *limit && known.clients_max == clients_max;
+            is_it.then(|| known.limiter.upgrade()).flatten()
+        });
+        known.unwrap_or_else(|| {
+            let limiter = Arc::new(RateLimiter::new(limit.clone(), clients_max));
+            all.push(Known {
+                policy: policy.to_owned(),
+                limit: limit.clone(),
+                clients_max,
+                limiter: Arc::downgrade(&limiter),
+            });
+            limiter
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! Policies of routes: addresses, rate limits, header rules and error pages, whatever answers.
+
+use std::thread;
+
+use forebay_testkit::{Response, Server, Setup};
+
+use crate::{reload::reload, store::ask};
+
+/// The server believes `X-Forwarded-For` of this machine. Policies named `site` hold for every request.
+fn serve(config: &str) -> Server {
+    let site = if config.contains("[policy.site]") {
+        "\"site\""
+    } else {
+        ""
+    };
+    Setup::new(config)
+        .server("trusted_proxies = [\"127.0.0.1\"]")
+        .server(&format!("policy = [{site}]"))
+        .file("404.html", "<h1>Nothing here</h1>")
+        .file("broken.html", "<h1>Broken</h1>")
+        .file(
+            "handler.mjs",
+            "export default () => new Response('node', { headers: { 'x-powered-by': 'secret', 'x-kept': 'a' } })",
+        )
+        .start()
+}
+
+fn from(server: &Server, address: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+    let fields: Vec<_> = [("x-forwarded-for", address)]
+        .iter()
+        .chain(fields)
+        .copied()
+        .collect();
+    ask(&mut server.connect(), "GET", target, &fields, b"")
+}
+
+#[test]
+fn addresses_that_are_not_admitted_are_refused_before_the_target_is_asked() {
+    let server = serve(
+        r#"
+[policy.inside]
+allow = ["10.0.0.0/8", "fd00::/8"]
+deny = ["10.0.0.66"]
+[policy.office]
+allow = "10.1.0.0/16"
+[[route]]
+path = "/"
+policy = "inside"
+respond = { text = "in" }
+[[route]]
+path = "/office"
+policy = ["inside", "office"]
+respond = { text = "office" }
+[[route]]
+path = "/open"
+respond = { text = "open" }
+"#,
+    );
+    for (address, status, at_office) in [
+        ("10.1.2.3", 200, 200),
+        ("10.2.0.1", 200, 403),
+        ("::ffff:10.1.2.3", 200, 200),
+        ("fd00::1", 200, 403),
+        ("10.0.0.66", 403, 403),
+        ("192.0.2.1", 403, 403),
+    ] {
+        assert_eq!(from(&server, address, "/", &[]).status, status, "{address}");
+        assert_eq!(
+            from(&server, address, "/office", &[]).status,
+            at_office,
+            "{address}"
+        );
+    }
+    assert_eq!(from(&server, "192.0.2.1", "/open", &[]).status, 200);
+    let refused = from(&server, "192.0.2.1", "/", &[]).text().to_owned();
+    assert!(
+        refused.contains("requests from 192.0.2.1 are not admitted (policy.NAME: allow, deny)"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn all_rate_limits_hold_and_a_refused_request_counts_for_none() {
+    let server = serve(
+        r#"
+[policy.api]
+rate_limits = ["5/1h", "3/1h by x-api-key"]
+[[route]]
+path = "/api/*"
+policy = "api"
+respond = { text = "api" }
+"#,
+    );
+    let ask = |address: &str, key: &str| from(&server, address, "/api/x", &[("x-api-key", key)]);
+    let fields = |answer: &Response| {
+        [
+            "ratelimit-limit",
+            "ratelimit-remaining",
+            "ratelimit-reset",
+            "retry-after",
+        ]
+        .map(|name| answer.header(name).map(str::to_owned))
+    };
+    let first = ask("192.0.2.1", "a");
+    assert_eq!(
+        fields(&first),
+        [Some("3".into()), Some("2".into()), Some("1200".into()), None]
+    );
+    assert_eq!(ask("192.0.2.1", "a").status, 200);
+    assert_eq!(ask("192.0.2.1", "a").status, 200);
+    // The key has none left, whatever address it comes from. None of these counts for the addresses.
+    for address in ["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2"] {
+        let refused = ask(address, "a");
+        assert_eq!(refused.status, 429);
+        let [limit, left, reset, retry] = fields(&refused);
+        assert_eq!((limit.as_deref(), left.as_deref()), (Some("3"), Some("0")));
+        let seconds = |text: Option<String>| text.unwrap().parse::<u64>().unwrap();
+        assert!((1..=1_200).contains(&seconds(retry)) && (1_200..=3_600).contains(&seconds(reset)));
+    }
+    assert_eq!(ask("192.0.2.1", "b").header("ratelimit-remaining"), Some("1"));
+    assert_eq!(ask("192.0.2.1", "b").status, 200);
+    // Now the address has none left.
+    let refused = ask("192.0.2.1", "c");
+    assert_eq!(
+        (refused.status, refused.header("ratelimit-limit")),
+        (429, Some("5"))
+    );
+    assert!(
+        refused.text().contains("more than 5 requests"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(ask("192.0.2.2", "c").status, 200);
+}
+
+#[test]
+fn a_limit_holds_exactly_for_requests_at_the_same_time_and_across_routes_and_reloads() {
+    let config = r#"
+[policy.shared]
+rate_limits = "50/24h"
+[[route]]
+path = "/a"
+policy = "shared"
+respond = { text = "a" }
+[[route]]
+path = "/b"
+policy = "shared"
+respond = { text = "b" }
+"#;
+    let server = Setup::new(config).admin().start();
+    let count = || {
+        let asking = (0..8).map(|number| {
+            let mut client = server.connect();
+            let target = if number % 2 == 0 { "/a" } else { "/b" };
+            thread::spawn(move || (0..10).filter(|_| client.get(target).status == 200).count())
+        });
+        let asking: Vec<_> = asking.collect();
+        asking
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum::<usize>()
+    };
+    assert_eq!(count(), 50);
+    server.reconfigure(&config.replace("text = \"a\"", "text = \"new\""));
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn responses_of_all_targets_have_the_policys_headers_and_none_that_it_removes() {
+    let server = serve(
+        r#"
+[policy.site]
+headers = { x-frame-options = "DENY" }
+remove_headers = "X-Powered-By"
+[pool.node]
+handler = "handler.mjs"
+[[route]]
+path = "/node"
+pool = "node"
+[[route]]
+path = "/memory"
+headers = { x-own = "1" }
+respond = { text = "memory", headers = { x-powered-by = "secret" } }
+"#,
+    );
+    for (target, status) in [("/node", 200), ("/memory", 200), ("/none", 404)] {
+        let answer = server.get(target);
+        assert_eq!(
+            (answer.status, answer.header("x-frame-options")),
+            (status, Some("DENY")),
+            "{target}"
+        );
+        assert_eq!(answer.header("x-powered-by"), None, "{target}");
+    }
+    assert_eq!(server.get("/node").header("x-kept"), Some("a"));
+    assert_eq!(server.get("/memory").header("x-own"), Some("1"));
+}
+
+#[test]
+fn browsers_get_the_pages_for_errors_and_programs_get_the_problem() {
+    let server = serve(
+        r#"
+[policy.site]
+error_pages = { 404 = "404.html", 4xx = "broken.html" }
+rate_limits = "2/1h by x-limited"
+[[route]]
+path = "/here"
+methods = ["GET"]
+respond = { text = "here" }
+"#,
+    );
+    let html = ("accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
+    let page = from(&server, "192.0.2.1", "/none", &[html]);
+    assert_eq!((page.status, page.text()), (404, "<h1>Nothing here</h1>"));
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(page.header("vary"), Some("accept"));
+    let problem = from(&server, "192.0.2.1", "/none", &[("accept", "*/*")]);
+    assert_eq!(problem.header("content-type"), Some("application/problem+json"));
+    assert_eq!(problem.header("vary"), Some("accept"));
+    let post = ask(&mut server.connect(), "POST", "/here", &[html], b"");
+    assert_eq!(
+        (post.status, post.text(), post.header("allow")),
+        (405, "<h1>Broken</h1>", Some("GET, HEAD, OPTIONS"))
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            from(&server, "192.0.2.1", "/here", &[("x-limited", "1")]).status,
+            200
+        );
+    }
+    // A limit that holds for every request holds for those that no route answers, too.
+    let limited = from(&server, "192.0.2.1", "/none", &[("x-limited", "1"), html]);
+    assert_eq!((limited.status, limited.text()), (429, "<h1>Broken</h1>"));
+    assert!(limited.header("retry-after").is_some());
+}
