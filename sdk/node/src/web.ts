@@ -1,6 +1,6 @@
 /**
  * The web's `Request` and `Response` at less cost. Those of Node take longer to make than most handlers to run, and neither runtime tells the
- * text that a response was made of. A request of Node is therefore a {@link LightRequest}, and the global `Response` remembers its body.
+ * text that a response was made of. A request is therefore one of {@link lightRequest}, and the global `Response` remembers its body.
  */
 import type { Context } from './context.js';
 import { KNOWN, headerList, toJson, type KnownResponse } from './reply.js';
@@ -34,7 +34,7 @@ export function rememberBodies(): void {
   });
 }
 
-/** A native response that remembers its body. */
+/** A native response that remembers its body: functions of Bun such as `Bun.write` take no other. */
 function rememberingResponse(native: typeof Response): typeof Response {
   return class extends native {
     readonly #body: Known | undefined;
@@ -152,7 +152,7 @@ function listOf(headers: Headers): string[] {
 
 /** The web's form of a request. */
 export function webRequest(request: WireRequest, context: Context): Request {
-  return new (requestClass ??= isBun ? lazyRequest() : lightRequest())(request, context);
+  return new (requestClass ??= lightRequest())(request, context);
 }
 
 type RequestClass = new (request: WireRequest, context: Context) => Request;
@@ -166,30 +166,6 @@ function initOf(request: WireRequest): RequestInit & { duplex?: 'half' } {
     init.duplex = 'half';
   }
   return init;
-}
-
-/** A native request whose signal is made when it is asked for. */
-function lazyRequest(): RequestClass {
-  class LazyRequest extends Request {
-    readonly #request: WireRequest;
-    readonly context: Context;
-
-    constructor(request: WireRequest, context: Context) {
-      super(request.url, initOf(request));
-      this.#request = request;
-      this.context = context;
-    }
-
-    get ip(): string {
-      return this.#request.ip;
-    }
-  }
-  Object.defineProperty(LazyRequest.prototype, 'signal', {
-    get(this: LazyRequest) {
-      return this.context.signal;
-    },
-  });
-  return LazyRequest;
 }
 
 /** A request that makes the native one only for what it cannot do itself. */
