@@ -12,6 +12,7 @@ use crate::is_token;
 use crate::key::{Default, Key, Kind};
 use crate::network::Network;
 use crate::print::Table;
+use crate::route::Cors;
 use crate::section::{Entry, Setting, section};
 use crate::setting::{Text, parsed, print_map};
 use crate::units::{parse_duration, print_duration};
@@ -36,6 +37,9 @@ section! {
         /// Clients that are told apart for each rate limit, 16 to 32 bytes each. If there are more, those are forgotten whose requests have come
         /// back, then those with the fewest outstanding.
         rate_clients_max: usize as integer(1_000, 100_000_000) = "100000",
+        /// As the key of routes: pages of other origins whose scripts may read the responses. A route's own comes first, then that of the policy
+        /// that is named last.
+        cors: Option<Cors>,
         /// Header fields that every response gets.
         headers: Vec<(String, String)>,
         /// Header fields of targets that no response gets, such as `x-powered-by`.

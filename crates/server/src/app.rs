@@ -461,8 +461,12 @@ fn rules(
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
         let names = parts.config.server.policy.iter().chain(&route.policy);
-        let policies = Policies::new(names, parts.config, &services.rate_limiters)?;
+        let policies = Policies::new(names.clone(), parts.config, &services.rate_limiters)?;
         let headers = headers(route, &policies);
+        let of_policies = names
+            .rev()
+            .find_map(|name| parts.config.policies[name].cors.as_ref());
+        let cors = route.cors.as_ref().or(of_policies);
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),
@@ -472,11 +476,11 @@ fn rules(
                 body_bytes_max: route.body_bytes_max,
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
-                        Some(Origins::new(route))
+                        Some(Origins::new(route, cors))
                     }
                     _ => None,
                 },
-                cors: route.cors.as_ref().map(Cors::new),
+                cors: cors.map(Cors::new),
                 compression: Compression::new(route, &headers, &parts.config.server),
                 policies,
                 headers,

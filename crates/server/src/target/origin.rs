@@ -16,8 +16,8 @@ pub(crate) struct Origins(Vec<String>);
 
 impl Origins {
     /// Origins that a route names, and those whose pages may read its answers.
-    pub(crate) fn new(route: &config::Route) -> Self {
-        let readers = route.cors.iter().flat_map(|cors| &cors.origins);
+    pub(crate) fn new(route: &config::Route, cors: Option<&config::Cors>) -> Self {
+        let readers = cors.iter().flat_map(|cors| &cors.origins);
         let readers = readers.filter(|origin| *origin != "*");
         Self(route.origins.iter().flatten().chain(readers).cloned().collect())
     }

@@ -25,6 +25,17 @@ respond = { text = "plain" }
 path = "/store/*"
 store = {}
 cors = { origins = "https://a.example" }
+[policy.open]
+cors = { origins = "https://a.example" }
+[[route]]
+path = "/group"
+policy = "open"
+respond = { text = "group" }
+[[route]]
+path = "/group/own"
+policy = "open"
+respond = { text = "own" }
+cors = { origins = "https://b.example" }
 "#;
 
 fn serve() -> Server {
@@ -112,4 +123,21 @@ fn pages_that_may_read_the_store_may_change_it_too() {
         ask(&mut server.connect(), "PUT", "/store/Open/1", &fields, b"1").status
     };
     assert_eq!((put("https://a.example"), put("https://b.example")), (201, 403));
+}
+
+#[test]
+fn a_policy_says_it_for_a_group_of_routes_unless_a_route_has_its_own() {
+    let server = serve();
+    for (target, origin, other) in [
+        ("/group", "https://a.example", "https://b.example"),
+        ("/group/own", "https://b.example", "https://a.example"),
+    ] {
+        assert_eq!(
+            allowed(&from(&server, origin, "GET", target, None))[0],
+            Some(origin)
+        );
+        assert_eq!(allowed(&from(&server, other, "GET", target, None))[0], None);
+        let preflight = from(&server, origin, "OPTIONS", target, Some("POST"));
+        assert_eq!((preflight.status, allowed(&preflight)[2]), (204, Some("POST")));
+    }
 }
