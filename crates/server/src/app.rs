@@ -175,7 +175,7 @@ impl Route {
             problems.check(request.head, &self.target, &request.app.config)?;
         }
         if let Some(origins) = &self.origins {
-            origins.check(request.head)?;
+            origins.check(request.head, self.cors.as_ref())?;
         }
         let reply = self.target.answer(request, client).await?;
         Ok(match &self.compression {

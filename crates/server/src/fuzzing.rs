@@ -182,8 +182,8 @@ pub fn hook_xml(bytes: &[u8]) {
 pub fn websocket(bytes: &[u8]) {
     let [piece, input @ ..] = bytes else { return };
     let piece = usize::from(*piece).max(1);
-    let whole = crate::target::pool::read_websocket(input, input.len().max(1), BODY_BYTES_MAX as usize);
-    let in_pieces = crate::target::pool::read_websocket(input, piece, BODY_BYTES_MAX as usize);
+    let whole = crate::target::websocket::read_all(input, input.len().max(1), BODY_BYTES_MAX as usize);
+    let in_pieces = crate::target::websocket::read_all(input, piece, BODY_BYTES_MAX as usize);
     assert_eq!(whole, in_pieces, "pieces of {piece}");
     for length in whole.0 {
         assert!(length as u64 <= BODY_BYTES_MAX);

@@ -118,7 +118,7 @@ fn log_websocket(head: &Head, id: &str) {
             target: "forebay::front",
             request_id = id,
             path = head.path(),
-            "a client asks for a WebSocket, which only proxy routes have: it gets 501, as all who ask elsewhere do from now on"
+            "a client asks for a WebSocket where the route has none: it gets 501, as all who ask elsewhere do from now on"
         );
     });
 }

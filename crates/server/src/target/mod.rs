@@ -22,6 +22,7 @@ mod spool;
 mod sql;
 pub(crate) mod store;
 pub(crate) mod tql;
+pub(crate) mod websocket;
 pub mod workflow;
 
 use std::{borrow::Cow, cell::RefCell, rc::Rc, sync::Arc, time::Instant};
@@ -89,6 +90,7 @@ impl Target {
         match self {
             Self::Proxy(_) => true,
             Self::Pool(pool) => pool.takes_upgrades(),
+            Self::Store(store) => store.takes_upgrades(),
             _ => false,
         }
     }

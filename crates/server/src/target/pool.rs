@@ -22,8 +22,6 @@ use forebay_pool::{
 use forebay_trace::{Kind, Span, Trace};
 
 use self::websocket::WebSocketStream;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use self::websocket::read_all as read_websocket;
 pub(crate) use self::workers::PoolWorkers;
 use super::{
     End, Request,
@@ -32,6 +30,7 @@ use super::{
     hop::{is_hop, is_idempotent, named_hops},
     response_headers::{Length, answer_headers, invalid},
     spool::{Bounds, BufferUsage, Part, Share, Spool},
+    websocket::refused_handshake,
 };
 use crate::{
     config,
@@ -96,7 +95,7 @@ impl PoolTarget {
         client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
         if request.head.wants_websocket
-            && let Some(reply) = websocket::refused(request.head)?
+            && let Some(reply) = refused_handshake(request.head)?
         {
             return Ok(reply);
         }
