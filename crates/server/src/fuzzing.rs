@@ -201,7 +201,7 @@ fn decode(framing: Framing, input: &[u8], piece: usize) -> Result<(Vec<u8>, usiz
                 body.extend_from_slice(bytes);
                 used
             }
-            Step::Framing { used } => used,
+            Step::Framing { used } | Step::Trailer { used, .. } => used,
         };
         done += used;
         if used == 0 {

@@ -18,6 +18,7 @@ const HEADER_BYTES_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProxiedClient {
     pub(super) address: IpAddr,
+    pub(super) port: u16,
     /// Whether it speaks TLS with the proxy.
     pub(super) is_tls: bool,
 }
@@ -46,6 +47,7 @@ pub(super) async fn read(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
         .map_err(|error| io::Error::other(error.to_string()))?;
     Ok(parsed.proxied_address().map(|proxied| ProxiedClient {
         address: proxied.source.ip().to_canonical(),
+        port: proxied.source.port(),
         is_tls: parsed.ssl().is_some_and(|ssl| ssl.client_ssl()),
     }))
 }

@@ -157,6 +157,8 @@ pub(crate) struct Request<'a> {
     pub(crate) rest: Option<&'a str>,
     /// The address of the client, without a port; empty for a Unix socket.
     pub(crate) peer: &'a str,
+    /// The client's port; 0 if it is not known.
+    pub(crate) port: u16,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(crate) is_secure: bool,
     /// The server that answered it, if another one did.

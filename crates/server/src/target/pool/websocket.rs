@@ -138,7 +138,7 @@ impl<'a> WebSocketStream<'a> {
                     Refusal::from(failure).log_cut_off(&self.request_id);
                     self.begin_closing(out, code, b"");
                 }
-                Poll::Ready(Delivery::Answer(_) | Delivery::Chunk { .. }) => {
+                Poll::Ready(Delivery::Answer(_) | Delivery::Chunk { .. } | Delivery::Trailers(_)) => {
                     unreachable!("a WebSocket has messages")
                 }
                 Poll::Pending => break,

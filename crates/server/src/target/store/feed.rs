@@ -46,7 +46,7 @@ const BEAT: Duration = Duration::from_secs(15);
 const WEBSOCKET: WebSocket = WebSocket {
     message_bytes_max: 0,
     messages_per_second_max: 0,
-    idle_timeout: Duration::from_secs(60),
+    idle_timeout: Duration::from_mins(1),
     compress: false,
 };
 

@@ -4,6 +4,7 @@ mod exchange;
 mod frameworks;
 mod guide;
 mod start;
+mod trailers;
 mod upgrades;
 
 use std::path::{Path, PathBuf};
