@@ -75,6 +75,7 @@ mod tests {
     async fn both_versions_are_read_and_not_a_byte_more() {
         let plain = |address: &str| ProxiedClient {
             address: address.parse().unwrap(),
+            port: 4660,
             is_tls: false,
         };
         let mut v4 = vec![192, 0, 2, 1, 127, 0, 0, 1, 0x12, 0x34, 0, 80];
