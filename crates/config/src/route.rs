@@ -44,9 +44,9 @@ section! {
         policy: Vec<String> as names("policy") = "",
         /// Headers added to every answer of this route.
         headers: Vec<(String, String)>,
-        /// For `store`, `records` and `tql`: origins of web pages, beside the server's own, that may have browsers change something, such
-        /// as `https://example.org`; `*`: all. A browser says where a page comes from (`Sec-Fetch-Site`, `Origin`); other programs need no
-        /// entry.
+        /// For `store`, `records` and `tql`: origins of web pages, beside the server's own, that may have browsers change something, or
+        /// open a WebSocket of the store's changes, such as `https://example.org`; `*`: all. A browser says where a page comes from
+        /// (`Sec-Fetch-Site`, `Origin`); other programs need no entry.
         origins: Option<Vec<String>> = "" => "403",
         /// Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must
         /// not send such headers.

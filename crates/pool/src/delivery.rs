@@ -33,6 +33,8 @@ pub enum Delivery {
         /// Like [`Answer::commit`], at the time of this chunk.
         commit: u64,
     },
+    /// The fields behind the response body, of which the last chunk is still to come: a pair block as the worker wrote it, unchecked.
+    Trailers(Bytes),
     /// The worker accepts this many more bytes of the request body, or of messages.
     Window(u32),
     /// A message for the client of a WebSocket, or a piece of one.

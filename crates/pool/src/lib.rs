@@ -31,7 +31,7 @@ pub use asked::{NoAnswer, Whole};
 pub use calls::{Call, CallHandler, Unwritten};
 pub use delivery::{Answer, Delivery, FilePart, Message, PUBLISHED_BYTES_MAX, Timing, Upgrade};
 pub use error::Failure;
-pub use forebay_wire::{ContentKind, HEADER_BYTES, Pairs, RequestParts, put_pair};
+pub use forebay_wire::{Connection, ContentKind, HEADER_BYTES, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};
 pub use options::{Limits, Options, Program, Protocol, Recycle, Retry, Statuses};
 pub use pool::{Job, MESSAGE_PIECE_MAX, Pending, Pool};

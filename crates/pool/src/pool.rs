@@ -10,7 +10,7 @@ use std::{
 };
 
 use forebay_trace::Trace;
-use forebay_wire::flag;
+use forebay_wire::{Connection, flag};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -36,6 +36,8 @@ pub struct Job {
     pub payload: Vec<u8>,
     /// Whether the payload contains the whole body; otherwise [`Pending::send_body`] sends the rest.
     pub whole: bool,
+    /// What workers that ask for it are told of the client's connection.
+    pub connection: Connection,
     /// When it began to wait: now, or a clock reading from a moment ago.
     pub since: Instant,
     /// The deadline of the client's request.
@@ -140,8 +142,12 @@ impl Pool {
             "a job has its whole body where messages do"
         );
         let place = mailbox.wait();
+        let mut payload = dialect::translated(self.shared.protocol, job.payload);
+        if !self.shared.protocol.takes_whole_bodies() {
+            payload.extend_from_slice(&job.connection.to_bytes());
+        }
         let new = NewJob {
-            payload: dialect::translated(self.shared.protocol, job.payload),
+            payload,
             end: job.whole,
             limits: job.limits,
             deadline: job.deadline,
@@ -265,7 +271,9 @@ impl Pending<'_> {
                 Delivery::Answer(answer) => answer.ended(),
                 Delivery::Chunk { end, .. } => *end,
                 Delivery::Failed(_) | Delivery::Close { .. } => true,
-                Delivery::Window(_) | Delivery::Message(_) | Delivery::Overflow => false,
+                Delivery::Trailers(_) | Delivery::Window(_) | Delivery::Message(_) | Delivery::Overflow => {
+                    false
+                }
             };
         }
         polled
@@ -277,6 +285,14 @@ impl Pending<'_> {
             let (state, out) = session.parts();
             state.send_body(self.handle, bytes, end, out)
         })
+    }
+
+    /// Sends the fields behind the request body, a pair block, to be called before the last [`Pending::send_body`].
+    pub fn send_trailers(&self, block: &[u8]) {
+        self.shared.change(Some(&self.mailbox), |session| {
+            let (state, out) = session.parts();
+            state.send_trailers(self.handle, block, out);
+        });
     }
 
     /// Sends a message of the client, or a piece of one, within the window granted by [`Delivery::Window`]. Returns false if the job is

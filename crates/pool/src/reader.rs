@@ -437,6 +437,7 @@ impl Reader {
             }
             FrameType::Publish => session.publish(worker, job, header.flags, &payload())?,
             FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
+            FrameType::Trailers => session.trailers(worker, job, payload())?,
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {
                 let Ok(bytes) = <[u8; 4]>::try_from(frame.payload) else {

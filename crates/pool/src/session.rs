@@ -243,6 +243,11 @@ impl<'a> Session<'a> {
         state.chunk(from, job, flags, bytes, now, outputs)
     }
 
+    pub(crate) fn trailers(&mut self, from: usize, job: (u32, u32), block: Bytes) -> Result<(), WireError> {
+        let (state, outputs) = self.parts();
+        state.trailers(from, job, block, outputs)
+    }
+
     /// Ends a job whose response cannot be used.
     pub(crate) fn refuse(&mut self, from: usize, job: (u32, u32), what: &str, now: Instant) {
         let (state, outputs) = self.parts();

@@ -183,7 +183,7 @@ impl Route {
         }
         let left = self.policies.check(request.head, request.peer, request.arrived)?;
         if let Some(origins) = &self.origins {
-            origins.check(request.head)?;
+            origins.check(request.head, self.cors.as_ref())?;
         }
         let mut reply = self.target.answer(request, client).await?;
         self.policies.apply(left, &mut reply);

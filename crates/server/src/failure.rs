@@ -53,7 +53,7 @@ pub(crate) enum Refusal {
     #[error("the body comes slower than {min_rate} bytes a second (server.min_rate)")]
     BodyTooSlow { min_rate: u64 },
     #[error(
-        "this route has no WebSockets; those with `proxy` and with `pool` have, unless the pool speaks \"jsonl\" or \"wabur\""
+        "this route has no WebSockets; those with `proxy`, with `pool` unless it speaks \"jsonl\" or \"wabur\", and the changes of `store` have"
     )]
     WebSocket,
     #[error("no route has this path")]

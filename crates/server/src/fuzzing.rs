@@ -182,8 +182,8 @@ pub fn hook_xml(bytes: &[u8]) {
 pub fn websocket(bytes: &[u8]) {
     let [piece, input @ ..] = bytes else { return };
     let piece = usize::from(*piece).max(1);
-    let whole = crate::target::pool::read_websocket(input, input.len().max(1), BODY_BYTES_MAX as usize);
-    let in_pieces = crate::target::pool::read_websocket(input, piece, BODY_BYTES_MAX as usize);
+    let whole = crate::target::websocket::read_all(input, input.len().max(1), BODY_BYTES_MAX as usize);
+    let in_pieces = crate::target::websocket::read_all(input, piece, BODY_BYTES_MAX as usize);
     assert_eq!(whole, in_pieces, "pieces of {piece}");
     for length in whole.0 {
         assert!(length as u64 <= BODY_BYTES_MAX);
@@ -201,7 +201,7 @@ fn decode(framing: Framing, input: &[u8], piece: usize) -> Result<(Vec<u8>, usiz
                 body.extend_from_slice(bytes);
                 used
             }
-            Step::Framing { used } => used,
+            Step::Framing { used } | Step::Trailer { used, .. } => used,
         };
         done += used;
         if used == 0 {

@@ -116,6 +116,10 @@ impl HeaderLines {
         &self.lines
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// Names and values in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         fields_of(&self.lines)
@@ -264,8 +268,51 @@ pub(crate) fn put_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// The last chunk of a chunked body.
+/// The last chunk of a chunked body, without fields behind it.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Writes the last chunk of a chunked body, and the fields behind it.
+pub(crate) fn put_last_chunk(out: &mut Vec<u8>, trailers: &HeaderLines) {
+    out.extend_from_slice(b"0\r\n");
+    out.extend_from_slice(trailers.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a field may stand behind a body: none that delimits a message, routes it, tells who sends it, or says what to do with it or how to read
+/// its content (RFC 9110, 6.5.1). `name` is in lower case.
+pub(crate) fn may_be_trailer(name: &[u8]) -> bool {
+    !matches!(
+        name,
+        b"connection"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"transfer-encoding"
+            | b"upgrade"
+            | b"te"
+            | b"trailer"
+            | b"host"
+            | b"authorization"
+            | b"proxy-authorization"
+            | b"www-authenticate"
+            | b"proxy-authenticate"
+            | b"cookie"
+            | b"set-cookie"
+            | b"age"
+            | b"cache-control"
+            | b"expires"
+            | b"date"
+            | b"location"
+            | b"retry-after"
+            | b"vary"
+            | b"pragma"
+            | b"expect"
+            | b"max-forwards"
+            | b"range"
+            | b"server"
+            | b"x-request-id"
+    ) && !name.starts_with(b"content-")
+        && !name.starts_with(b"if-")
+}
 
 /// Tells the client to send the body announced with `Expect: 100-continue` (RFC 9110, 10.1.1).
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

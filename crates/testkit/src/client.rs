@@ -70,6 +70,17 @@ impl Client {
         Self::over(socket.expect("an open socket can be shared"))
     }
 
+    /// The port of this side of the connection.
+    ///
+    /// # Panics
+    /// If it is a Unix socket.
+    pub fn local_port(&self) -> u16 {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.local_addr().expect("the socket has an address").port(),
+            Socket::Unix(_) => panic!("a Unix socket has no port"),
+        }
+    }
+
     /// How long a read or a write waits before the test fails.
     pub fn set_patience(&self, patience: Duration) {
         match &self.socket {

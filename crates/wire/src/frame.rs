@@ -28,6 +28,8 @@ pub mod flag {
     pub const TEXT: u8 = 0x04;
     /// On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
     pub const FILE: u8 = 0x08;
+    /// On REQUEST: the payload ends with a [`Connection`](crate::Connection).
+    pub const CONNECTION: u8 = 0x10;
 }
 
 /// The purpose of a frame. Unknown codes are kept because receivers must skip such frames.
@@ -48,6 +50,7 @@ pub enum FrameType {
     Window,
     Abort,
     Reset,
+    Trailers,
     Response,
     Upgrade,
     Message,
@@ -78,6 +81,7 @@ impl FrameType {
             Self::Window => 0x12,
             Self::Abort => 0x13,
             Self::Reset => 0x14,
+            Self::Trailers => 0x15,
             Self::Response => 0x20,
             Self::Upgrade => 0x30,
             Self::Message => 0x31,
@@ -108,6 +112,7 @@ impl FrameType {
             0x12 => Self::Window,
             0x13 => Self::Abort,
             0x14 => Self::Reset,
+            0x15 => Self::Trailers,
             0x20 => Self::Response,
             0x30 => Self::Upgrade,
             0x31 => Self::Message,

@@ -5,6 +5,26 @@ use crate::{WireError, frame::u32_at, put_pair};
 /// Bytes of the fixed part in front of a REQUEST's parts.
 pub const REQUEST_TABLE_BYTES: usize = 36;
 
+/// Bytes of a [`Connection`].
+pub const CONNECTION_BYTES: usize = 4;
+
+/// The client's connection, as the end of a REQUEST payload with the flag [`CONNECTION`](crate::flag::CONNECTION) tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// The client's port; 0 if it is not known.
+    pub port: u16,
+    /// Whether the client speaks TLS.
+    pub is_tls: bool,
+}
+
+impl Connection {
+    /// The bytes to append to a payload.
+    pub const fn to_bytes(self) -> [u8; CONNECTION_BYTES] {
+        let [low, high] = self.port.to_le_bytes();
+        [low, high, self.is_tls as u8, 0]
+    }
+}
+
 /// The parts of a REQUEST payload to encode. `params` and `headers` are iterators, so callers need not collect pairs first.
 #[derive(Debug)]
 pub struct RequestParts<'a, P, H> {

@@ -77,6 +77,8 @@ export interface BodySource {
   read(): Promise<Uint8Array | null>;
   /** Stops the transfer: no more bytes are needed. */
   cancel(): void;
+  /** The fields behind the body, `[name, value, ...]`, once `read` has returned null. */
+  readonly trailers?: readonly string[] | null;
 }
 
 const BEYOND_ASCII = /[\x80-\xff]/;

@@ -15,6 +15,8 @@ export interface Source {
   readonly at: number;
   readonly end: number;
   readonly more: BodySource | null;
+  /** The client's port, 0 if that is not known, and behind its 16 bits a 1 if the client speaks TLS. */
+  readonly connection: number;
   readonly message?: Message | undefined;
 }
 
@@ -50,7 +52,7 @@ const NO_BYTES = Buffer.alloc(0) as Bytes;
 
 /** Wraps a message as a source. */
 export function messageSource(message: Message): Source {
-  return { bytes: NO_BYTES, at: 0, end: 0, more: null, message };
+  return { bytes: NO_BYTES, at: 0, end: 0, more: null, connection: 0, message };
 }
 
 /** Milliseconds until the deadline; 0: none. */

@@ -107,7 +107,7 @@ class App implements TestApp {
   async request(method: string, path: string, init: TestRequest = {}): Promise<Response> {
     const { handle } = await this.#load();
     const payload = await payloadOf(method, path, init, `test-${++this.#requests}`);
-    const request = new WireRequest({ bytes: payload, at: 0, end: payload.length, more: null });
+    const request = new WireRequest({ bytes: payload, at: 0, end: payload.length, more: null, connection: 0 });
     const context = new TestContext(this.#context, init);
     let reply: Reply;
     try {

@@ -30,6 +30,7 @@ export const BODY = 0x11;
 export const WINDOW = 0x12;
 export const ABORT = 0x13;
 export const RESET = 0x14;
+export const TRAILERS = 0x15;
 export const RESPONSE = 0x20;
 export const UPGRADE = 0x30;
 export const MESSAGE = 0x31;
@@ -53,6 +54,11 @@ export const DETACHED = 0x04;
 export const WEBSOCKET = 0x04;
 /** On MESSAGE and PUBLISH: the message is text, not binary. */
 export const TEXT = 0x04;
+
+/** On REQUEST: the payload ends with {@link CONNECTION_BYTES} about the client's connection. */
+export const CONNECTION = 0x10;
+/** Bytes about the client's connection: u16 port, or 0 if that is not known, and 1 if the client speaks TLS. */
+export const CONNECTION_BYTES = 4;
 
 /** Bytes of a REQUEST payload before `method`. */
 export const REQUEST_TABLE_BYTES = 36;

@@ -21,9 +21,10 @@ const flat = (pairs) => pairs.flat();
 function encode({ type, flags, generation, job, slot, payload }) {
   const write = (bytes) => wire.frame(type, flags, generation, job, slot, bytes);
   if (type === wire.REQUEST) {
-    const { remaining_ms, params, headers, body_hex, ...text } = payload;
+    const { remaining_ms, params, headers, body_hex, connection, ...text } = payload;
     const parts = { ...text, remainingMs: remaining_ms, params: flat(params), headers: flat(headers), body: hex(body_hex) };
-    return write(wire.requestPayload(parts));
+    const behind = connection === undefined ? [] : [connection.port & 255, connection.port >> 8, Number(connection.tls), 0];
+    return write(Buffer.concat([wire.requestPayload(parts), Buffer.from(behind)]));
   }
   if (type === wire.RESPONSE || type === wire.UPGRADE) {
     const { status, content, run_us, headers, body_hex } = payload;
@@ -46,8 +47,10 @@ function encode({ type, flags, generation, job, slot, payload }) {
 }
 
 /** Decodes a REQUEST as a handler sees it, in the vector's form. */
-async function decodeRequest(bytes) {
-  const request = new WireRequest({ bytes, at: wire.HEADER_BYTES, end: bytes.length, more: null });
+async function decodeRequest(bytes, flags) {
+  const hasConnection = (flags & wire.CONNECTION) !== 0;
+  const end = bytes.length - (hasConnection ? wire.CONNECTION_BYTES : 0);
+  const request = new WireRequest({ bytes, at: wire.HEADER_BYTES, end, more: null, connection: 0 });
   const body = await request.bytes();
   return {
     remaining_ms: wire.readU32(bytes, wire.HEADER_BYTES),
@@ -60,6 +63,7 @@ async function decodeRequest(bytes) {
     peer: request.ip,
     id: request.id,
     body_hex: Buffer.from(body).toString('hex'),
+    ...(hasConnection && { connection: { port: bytes.readUInt16LE(end), tls: bytes[end + 2] === 1 } }),
   };
 }
 
@@ -93,7 +97,7 @@ for (const name of names) {
       const title = `frame ${index}, type 0x${frame.type.toString(16)}`;
       it(`writes ${title}`, () => assert.equal(encode(frame).toString('hex'), frame.hex));
       if (frame.type === wire.REQUEST) {
-        it(`reads ${title}`, async () => assert.deepEqual(await decodeRequest(hex(frame.hex)), frame.payload));
+        it(`reads ${title}`, async () => assert.deepEqual(await decodeRequest(hex(frame.hex), frame.flags), frame.payload));
       }
       if (frame.type === wire.RESPONSE && (frame.flags & wire.END) !== 0) {
         it(`puts ${title} into the outbox`, () => assert.equal(throughPage(frame), frame.hex));

@@ -89,7 +89,7 @@ impl Resync {
             FrameType::Log => length > 1,
             FrameType::Window => job > 0 && length == 4,
             FrameType::Reset => job > 0 && length == 0,
-            FrameType::Body | FrameType::Message => job > 0,
+            FrameType::Body | FrameType::Trailers | FrameType::Message => job > 0,
             FrameType::Call => length as usize >= forebay_wire::CALL_NUMBER_BYTES && (job > 0 || about_link),
             FrameType::Response | FrameType::Upgrade => {
                 job > 0 && length as usize >= forebay_wire::RESPONSE_TABLE_BYTES

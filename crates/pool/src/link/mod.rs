@@ -13,7 +13,9 @@ use std::{
     },
 };
 
-use forebay_wire::{AbortReason, DETACHED_SLOT, FRAME_PAYLOAD_MAX, FrameType, Header, flag};
+use forebay_wire::{
+    AbortReason, CONNECTION_BYTES, DETACHED_SLOT, FRAME_PAYLOAD_MAX, FrameType, Header, flag,
+};
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use tokio::sync::Notify;
@@ -48,6 +50,8 @@ pub(crate) struct Link {
     page: Option<Page>,
     /// How the worker claims its jobs; set once it has said so.
     claims: OnceLock<Claims>,
+    /// Whether the worker reads what REQUEST says about the connection.
+    reads_connection: AtomicBool,
     outgoing: Mutex<Outgoing>,
     /// Tells the reader to wait until the socket is writable again.
     pub(crate) blocked: Notify,
@@ -110,6 +114,7 @@ impl Link {
             bell: None,
             page: None,
             claims: OnceLock::new(),
+            reads_connection: AtomicBool::new(false),
             outgoing: Mutex::default(),
             blocked: Notify::new(),
             hung_up: Notify::new(),
@@ -130,6 +135,11 @@ impl Link {
     pub(crate) fn set_claims(&self, claims: Claims) -> bool {
         let claims = *self.claims.get_or_init(|| claims);
         claims != Claims::None && self.page.is_some()
+    }
+
+    /// Notes that the worker reads what REQUEST says about the connection.
+    pub(crate) fn set_reads_connection(&self) {
+        self.reads_connection.store(true, Ordering::Relaxed);
     }
 
     fn claims(&self) -> Option<&Page> {
@@ -274,7 +284,7 @@ impl Link {
 }
 
 impl LinkPort for Arc<Link> {
-    /// For workers of a dialect, `payload` is the translated message.
+    /// For workers of a dialect, `payload` is the translated message. Otherwise it ends with a [`Connection`](forebay_wire::Connection).
     fn offer(&self, slot: u32, number: u32, end: bool, payload: &[u8]) {
         if let Some(page) = self.claims() {
             page.offer(slot, number);
@@ -286,8 +296,15 @@ impl LinkPort for Arc<Link> {
             }
             return;
         }
-        let flags = if end { flag::END } else { 0 };
-        self.append(&self.header(FrameType::Request, flags, slot, number), payload);
+        let mut flags = if end { flag::END } else { 0 };
+        let mut length = payload.len();
+        if self.reads_connection.load(Ordering::Relaxed) {
+            flags |= flag::CONNECTION;
+        } else {
+            length -= CONNECTION_BYTES;
+        }
+        let header = self.header(FrameType::Request, flags, slot, number);
+        self.append(&header, &payload[..length]);
     }
 
     fn revoke(&self, slot: u32, number: u32) -> bool {
@@ -327,6 +344,10 @@ impl LinkPort for Arc<Link> {
                 return;
             }
         }
+    }
+
+    fn trailers(&self, slot: u32, number: u32, block: &[u8]) {
+        self.append(&self.header(FrameType::Trailers, 0, slot, number), block);
     }
 
     fn websocket(&self, kind: FrameType, flags: u8, number: u32, payload: &[u8]) {

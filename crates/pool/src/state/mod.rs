@@ -58,6 +58,8 @@ pub(crate) trait LinkPort {
     fn abort(&self, slot: u32, number: u32, reason: AbortReason);
     /// Sends more of a request's body.
     fn body(&self, slot: u32, number: u32, bytes: &[u8], end: bool);
+    /// Sends the fields behind a request's body.
+    fn trailers(&self, slot: u32, number: u32, block: &[u8]);
     /// Sends a MESSAGE or CLOSE of a WebSocket.
     fn websocket(&self, kind: FrameType, flags: u8, number: u32, payload: &[u8]);
     /// Grants more of a response's body.
@@ -117,6 +119,16 @@ struct Job {
     calls: Option<OpenCalls>,
     ran_before: bool,
     place: Place,
+}
+
+impl Job {
+    /// Takes the payload of a frame off the window. An error means that the worker has broken the protocol.
+    fn take_window(&mut self, payload: &[u8]) -> Result<(), WireError> {
+        let (sent, window) = (payload.len() as u64, self.window);
+        let left = window.checked_sub(sent);
+        self.window = left.ok_or(WireError::WindowExceeded { sent, window })?;
+        Ok(())
+    }
 }
 
 /// The reason why an answer that does not name its slot matches no job.
@@ -564,10 +576,7 @@ impl<L: LinkPort> State<L> {
         if !job.answered {
             return Err(WireError::BodyFirst);
         }
-        let (sent, window) = (bytes.len() as u64, job.window);
-        job.window = window
-            .checked_sub(sent)
-            .ok_or(WireError::WindowExceeded { sent, window })?;
+        job.take_window(&bytes)?;
         let worker = &mut self.workers[from];
         worker.last_answer = now;
         let commit = worker.link.last_commit();
@@ -580,6 +589,30 @@ impl<L: LinkPort> State<L> {
         if end {
             self.finish(key, out);
             self.dispatch(now, out);
+        }
+        Ok(())
+    }
+
+    /// Handles TRAILERS of a response. An error means that the worker has broken the protocol.
+    pub(crate) fn trailers(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        block: Bytes,
+        out: &mut impl Outlet<L>,
+    ) -> Result<(), WireError> {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return Ok(());
+        };
+        let job = &mut self.jobs[key];
+        if !job.answered {
+            return Err(WireError::BodyFirst);
+        }
+        job.take_window(&block)?;
+        // An empty block uses up no window, so any number of them could pile up.
+        let says_something = !block.is_empty() && job.protocols != Protocols::WebSocket;
+        if let Some(to) = job.reply_to.filter(|_| says_something) {
+            out.deliver(to, Delivery::Trailers(block));
         }
         Ok(())
     }
@@ -632,6 +665,15 @@ impl<L: LinkPort> State<L> {
         link.body(sent.slot, sent.number, bytes, end);
         out.written(link);
         true
+    }
+
+    /// Sends the fields behind a request body to the worker that runs the job, if it is not over.
+    pub(crate) fn send_trailers(&mut self, handle: JobHandle, block: &[u8], out: &mut impl Outlet<L>) {
+        if let Some(Place::Sent(sent)) = self.place_of(handle) {
+            let link = &self.workers[sent.worker].link;
+            link.trailers(sent.slot, sent.number, block);
+            out.written(link);
+        }
     }
 
     /// Tells the worker that the client has consumed this many bytes of the response body.

@@ -54,6 +54,7 @@ pub(super) enum HandshakeError {
 }
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "members of a JSON object")]
 struct Hello {
     protocol: u32,
     #[serde(default)]
@@ -64,6 +65,8 @@ struct Hello {
     runtime: String,
     #[serde(default)]
     profile: bool,
+    #[serde(default)]
+    connection: bool,
 }
 
 impl Hello {
@@ -143,6 +146,9 @@ pub(super) async fn perform(
         return Err(HandshakeError::Version {
             theirs: hello.protocol,
         });
+    }
+    if hello.connection {
+        link.set_reads_connection();
     }
     link.control(FrameType::Init, &init(pool, worker, link));
     loop {

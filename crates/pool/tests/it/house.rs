@@ -8,8 +8,8 @@ use std::{
 };
 
 use forebay_pool::{
-    Answer, Delivery, Failure, Job, Limits, LocalMailbox, Mailboxes, Options, Pending, Pool, Program,
-    Protocol, Recycle, RequestParts, Retry, Supervisor,
+    Answer, Connection, Delivery, Failure, Job, Limits, LocalMailbox, Mailboxes, Options, Pending, Pool,
+    Program, Protocol, Recycle, RequestParts, Retry, Supervisor,
 };
 
 use crate::worker;
@@ -211,6 +211,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
         payload,
         whole: true,
         may_upgrade: false,
+        connection: Connection::default(),
         trace: None,
         since: Instant::now(),
         deadline: Instant::now() + Duration::from_mins(1),

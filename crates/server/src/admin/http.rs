@@ -418,7 +418,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     body.extend_from_slice(bytes);
                     used
                 }
-                Step::Framing { used } => used,
+                Step::Framing { used } | Step::Trailer { used, .. } => used,
             };
             self.input.drain(..used);
             if used == 0 {

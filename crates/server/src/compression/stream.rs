@@ -17,6 +17,7 @@ use super::{Coding, STEP_BYTES, budget::StreamPermit, encoder::Encoder};
 use crate::{
     failure::Refusal,
     front::{Client, Thread},
+    reply::HeaderLines,
     target::{BodyStream, End, NextPiece, Piece},
 };
 
@@ -141,6 +142,10 @@ impl BodyStream for CompressedStream<'_> {
 
     fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
         Box::pin(self.next_piece(client))
+    }
+
+    fn trailers(&mut self) -> Result<HeaderLines, End> {
+        self.source.trailers()
     }
 
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {

@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::Poll,
@@ -13,7 +13,7 @@ use tokio::{io::AsyncRead, time::timeout};
 
 use super::{
     ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared,
-    connection::{Connection, Transport},
+    connection::{Connection, Remote, Transport},
     http2, proxy_protocol,
     socket::Stream,
     thread::Thread,
@@ -112,70 +112,76 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
 async fn serve_accepted(accepted: Accepted, thread: Rc<Thread>) -> Option<()> {
     match accepted {
         Accepted::Tcp(mut socket, peer) => {
-            let (peer, transport) = peer_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
-            serve(socket, thread, peer, transport).await;
+            let remote = remote_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            serve(socket, thread, remote).await;
         }
         Accepted::Unix(mut socket) => {
-            let (peer, transport) = peer_of(&mut socket, None, Transport::Unix, &thread).await?;
-            serve(socket, thread, peer, transport).await;
+            let remote = remote_of(&mut socket, None, Transport::Unix, &thread).await?;
+            serve(socket, thread, remote).await;
         }
         Accepted::Tls(mut socket, peer) => {
-            let (peer, _) = peer_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            let mut remote = remote_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
             let handshake_max = thread.app().config.server.header_timeout;
             let socket = TlsSocket::accept(socket, &thread, handshake_max).await?;
-            let transport = Transport::Tls(socket.version());
+            remote.transport = Transport::Tls(socket.version());
             if socket.is_http2() {
-                http2::serve(Vec::new(), socket, thread, peer, transport).await;
+                http2::serve(Vec::new(), socket, thread, remote).await;
             } else {
-                serve(socket, thread, peer, transport).await;
+                serve(socket, thread, remote).await;
             }
         }
     }
     Some(())
 }
 
-/// The address of a connection's client, empty for a Unix socket, and how its bytes travel. If a trusted proxy is to say that by the PROXY protocol,
+/// The client of a connection. If a trusted proxy is to say that by the PROXY protocol,
 /// that is read first; `None` if it does not.
-async fn peer_of(
+async fn remote_of(
     socket: &mut (impl AsyncRead + Unpin),
     peer: Option<SocketAddr>,
     transport: Transport,
     thread: &Thread,
-) -> Option<(Rc<str>, Transport)> {
+) -> Option<Remote> {
     let app = thread.app();
     let server = &app.config.server;
     let trusted = &server.trusted_proxies;
-    let peer = peer.map(|peer| peer.ip());
-    let text = |peer: Option<IpAddr>| peer.map(|peer| peer.to_string()).unwrap_or_default().into();
-    if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer) {
-        return Some((text(peer), transport));
+    let remote = Remote {
+        address: peer.map(|peer| peer.ip().to_string()).unwrap_or_default().into(),
+        port: peer.map_or(0, |peer| peer.port()),
+        transport,
+    };
+    if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer.map(|peer| peer.ip())) {
+        return Some(remote);
     }
     let error = match timeout(server.header_timeout, proxy_protocol::read(socket)).await {
-        Ok(Ok(None)) => return Some((text(peer), transport)),
+        Ok(Ok(None)) => return Some(remote),
         Ok(Ok(Some(client))) => {
             let transport = if client.is_tls {
                 Transport::Tls("")
             } else {
                 transport
             };
-            return Some((text(Some(client.address)), transport));
+            return Some(Remote {
+                address: client.address.to_string().into(),
+                port: client.port,
+                transport,
+            });
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it takes longer than header_timeout".to_owned(),
     };
-    let peer: Rc<str> = text(peer);
     tracing::warn!(
-        target: "forebay::front", peer = &*peer, cause = error,
+        target: "forebay::front", peer = &*remote.address, cause = error,
         "a trusted proxy sends no header of the PROXY protocol (server.forwarded), so its connection is closed"
     );
     None
 }
 
 /// Serves a connection that speaks HTTP/1.1, or begins with HTTP/2 (RFC 9113, 3.3: prior knowledge).
-async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, peer: Rc<str>, transport: Transport) {
-    let connection = Connection::new(socket, Rc::clone(&thread), Rc::clone(&peer), transport);
+async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, remote: Remote) {
+    let connection = Connection::new(socket, Rc::clone(&thread), remote.clone());
     if let Some((read, socket)) = connection.serve().await {
-        http2::serve(read, socket, thread, peer, transport).await;
+        http2::serve(read, socket, thread, remote).await;
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     app::Route,
     failure::Refusal,
-    reply::{self, Body, Delimiting, Reply},
+    reply::{self, Body, Delimiting, HeaderLines, Reply},
     target::{BodyStream, End},
 };
 
@@ -192,18 +192,19 @@ impl<S: Stream> Exchange<S> {
         Ok(())
     }
 
-    /// Writes a piece of a body, and calls `meanwhile` whenever the client is slow to read. The last piece also ends a chunked body.
+    /// Writes a piece of a body, and calls `meanwhile` whenever the client is slow to read. The last piece, which comes with the fields behind the
+    /// body, also ends a chunked one.
     async fn write_piece(
         &mut self,
         piece: &[u8],
         delimiting: Delimiting,
-        is_last: bool,
+        last: Option<&HeaderLines>,
         meanwhile: impl FnMut(&mut Context<'_>),
     ) -> io::Result<()> {
         if delimiting == Delimiting::Chunked {
             reply::put_chunk(&mut self.socket.output, piece);
-            if is_last {
-                self.socket.output.extend_from_slice(reply::LAST_CHUNK);
+            if let Some(trailers) = last {
+                reply::put_last_chunk(&mut self.socket.output, trailers);
             }
         } else {
             self.socket.output.extend_from_slice(piece);
@@ -245,8 +246,13 @@ impl<S: Stream> Exchange<S> {
                     idle_timeout: self.limits.idle_timeout,
                     has_waited: true,
                 };
-                let piece = match stream.next(&mut client).await {
-                    Ok(piece) => piece,
+                let next = stream.next(&mut client).await;
+                let next = next.and_then(|piece| {
+                    let last = piece.end.then(|| stream.trailers()).transpose()?;
+                    Ok((piece, last))
+                });
+                let (piece, last) = match next {
+                    Ok(next) => next,
                     Err(End::Refused(refusal)) => {
                         // The client cannot mistake the part for the whole.
                         refusal.log_cut_off(id);
@@ -254,8 +260,9 @@ impl<S: Stream> Exchange<S> {
                     }
                     Err(End::Gone) => return Next::Abort,
                 };
-                let written =
-                    self.write_piece(&piece.bytes, delimiting, piece.end, |cx| stream.poll_ahead(cx));
+                let written = self.write_piece(&piece.bytes, delimiting, last.as_ref(), |cx| {
+                    stream.poll_ahead(cx);
+                });
                 if written.await.is_err() {
                     return Next::Abort;
                 }

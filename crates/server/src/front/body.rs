@@ -5,8 +5,8 @@ use crate::failure::Refusal;
 
 /// Longest line with a chunk's size and extensions, and longest trailer field.
 const LINE_BYTES_MAX: usize = 4096;
-/// Limit on all chunk extensions and trailer fields of one body together; they are read and discarded.
-const DROPPED_BYTES_MAX: usize = 16 * 1024;
+/// Limit on all chunk extensions, which are discarded, and trailer fields of one body together.
+const BESIDE_BYTES_MAX: usize = 16 * 1024;
 
 /// Removes the framing from a body.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +14,8 @@ pub(crate) struct Decoder {
     state: State,
     taken: u64,
     max: u64,
-    /// Bytes of extensions and trailer fields discarded so far.
-    dropped: usize,
+    /// Bytes of extensions and trailer fields so far.
+    beside: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ enum State {
 pub(crate) enum Step<'a> {
     /// Bytes of the body; `used` bytes of input are consumed.
     Data { bytes: &'a [u8], used: usize },
+    /// A field behind the last chunk, as it is; `used` bytes are consumed.
+    Trailer { line: &'a [u8], used: usize },
     /// Framing only; `used` bytes are consumed. Zero means that more input is needed.
     Framing { used: usize },
     /// The body has ended; no more input is consumed.
@@ -54,7 +56,7 @@ impl Decoder {
             state,
             taken: 0,
             max,
-            dropped: 0,
+            beside: 0,
         })
     }
 
@@ -114,17 +116,19 @@ impl Decoder {
                     self.state = State::Done;
                     Ok(Step::Framing { used: 2 })
                 }
-                Some(text) => {
-                    self.drop(text.len() + 2)?;
-                    Ok(Step::Framing { used: text.len() + 2 })
+                Some(line) => {
+                    let used = line.len() + 2;
+                    self.count(used)?;
+                    Ok(Step::Trailer { line, used })
                 }
             },
         }
     }
 
-    fn drop(&mut self, bytes: usize) -> Result<(), Refusal> {
-        self.dropped += bytes;
-        if self.dropped > DROPPED_BYTES_MAX {
+    /// Counts bytes beside the body.
+    fn count(&mut self, bytes: usize) -> Result<(), Refusal> {
+        self.beside += bytes;
+        if self.beside > BESIDE_BYTES_MAX {
             return Err(malformed("chunk extensions and trailer fields are too long"));
         }
         Ok(())
@@ -132,7 +136,7 @@ impl Decoder {
 
     fn start_chunk(&mut self, line: &[u8]) -> Result<(), Refusal> {
         let size = line.split(|&byte| byte == b';').next().unwrap_or_default();
-        self.drop(line.len() - size.len())?;
+        self.count(line.len() - size.len())?;
         let blanks = size
             .iter()
             .rev()
@@ -198,7 +202,7 @@ mod tests {
                     body.extend_from_slice(bytes);
                     used
                 }
-                Step::Framing { used } => used,
+                Step::Framing { used } | Step::Trailer { used, .. } => used,
             };
             pending.drain(..used);
             if used == 0 {

@@ -8,12 +8,15 @@ use std::{
     time::Instant,
 };
 
-use crate::target::End;
+use crate::{reply::HeaderLines, target::End};
 
 /// The client of one request.
 pub(crate) trait Client {
     /// Whether the whole body has been read.
     fn body_ended(&self) -> bool;
+
+    /// The fields behind the body, once it has ended, without those that may not stand there.
+    fn trailers(&self) -> &HeaderLines;
 
     /// Permits the client to send the body, if it waits for that (`Expect: 100-continue`).
     fn permit_body(&mut self);

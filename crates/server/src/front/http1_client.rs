@@ -12,7 +12,10 @@ use super::{
     request_body::RequestBody,
     socket::{Socket, Stream},
 };
-use crate::{reply, target::End};
+use crate::{
+    reply::{self, HeaderLines},
+    target::End,
+};
 
 /// The client of the current request of a connection.
 pub(super) struct Http1Client<'a, S> {
@@ -26,6 +29,10 @@ pub(super) struct Http1Client<'a, S> {
 impl<S: Stream> Client for Http1Client<'_, S> {
     fn body_ended(&self) -> bool {
         self.body.ended()
+    }
+
+    fn trailers(&self) -> &HeaderLines {
+        self.body.trailers()
     }
 
     fn permit_body(&mut self) {

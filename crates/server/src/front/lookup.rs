@@ -8,7 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Head, Thread, connection::Transport, forwarded::forwarded};
+use super::{
+    Head, Thread,
+    connection::{Remote, Transport},
+    forwarded::forwarded,
+};
 use crate::{
     app::{App, Route},
     failure::Refusal,
@@ -118,7 +122,7 @@ fn log_websocket(head: &Head, id: &str) {
             target: "forebay::front",
             request_id = id,
             path = head.path(),
-            "a client asks for a WebSocket, which only proxy routes have: it gets 501, as all who ask elsewhere do from now on"
+            "a client asks for a WebSocket where the route has none: it gets 501, as all who ask elsewhere do from now on"
         );
     });
 }
@@ -154,6 +158,7 @@ pub(super) struct Arrival<'a> {
     pub(super) id: &'a str,
     /// The address of the client, which may be behind a proxy.
     pub(super) peer: Rc<str>,
+    port: u16,
     pub(super) at: Instant,
     transport: Transport,
     /// Whether the client speaks TLS, with this server or with a proxy.
@@ -170,9 +175,15 @@ impl<'a> Arrival<'a> {
         thread: &'a Rc<Thread>,
         head: &'a Head,
         id: &'a str,
-        (peer, transport): (&Rc<str>, Transport),
+        remote: &Remote,
         at: Instant,
     ) -> Self {
+        let Remote {
+            address: peer,
+            port,
+            transport,
+        } = remote;
+        let (port, transport) = (*port, *transport);
         let server = &app.config.server;
         let said = forwarded(&server.trusted_proxies, server.forwarded, peer, head);
         let is_tls = said.as_ref().and_then(|said| said.is_tls);
@@ -189,6 +200,8 @@ impl<'a> Arrival<'a> {
             thread,
             head,
             id,
+            // What a proxy says of its client has no port.
+            port: if client.is_some() { 0 } else { port },
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,
             is_secure: is_tls.unwrap_or(matches!(transport, Transport::Tls(_))),
@@ -224,6 +237,7 @@ impl<'a> Arrival<'a> {
             params: &found.params[..],
             rest: found.rest,
             peer: &self.peer,
+            port: self.port,
             is_secure: self.is_secure,
             upstream: &self.upstream,
             thread: self.thread,

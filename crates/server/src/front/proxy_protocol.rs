@@ -18,6 +18,7 @@ const HEADER_BYTES_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProxiedClient {
     pub(super) address: IpAddr,
+    pub(super) port: u16,
     /// Whether it speaks TLS with the proxy.
     pub(super) is_tls: bool,
 }
@@ -46,6 +47,7 @@ pub(super) async fn read(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Op
         .map_err(|error| io::Error::other(error.to_string()))?;
     Ok(parsed.proxied_address().map(|proxied| ProxiedClient {
         address: proxied.source.ip().to_canonical(),
+        port: proxied.source.port(),
         is_tls: parsed.ssl().is_some_and(|ssl| ssl.client_ssl()),
     }))
 }
@@ -73,6 +75,7 @@ mod tests {
     async fn both_versions_are_read_and_not_a_byte_more() {
         let plain = |address: &str| ProxiedClient {
             address: address.parse().unwrap(),
+            port: 4660,
             is_tls: false,
         };
         let mut v4 = vec![192, 0, 2, 1, 127, 0, 0, 1, 0x12, 0x34, 0, 80];

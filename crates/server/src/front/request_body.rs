@@ -13,7 +13,11 @@ use super::{
     pace::Pace,
     socket::{Filled, Socket, Stream},
 };
-use crate::{failure::Refusal, target::End};
+use crate::{
+    failure::Refusal,
+    reply::{HeaderLines, may_be_trailer},
+    target::End,
+};
 
 /// Bytes of a discarded body that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -36,6 +40,21 @@ pub(crate) struct RequestBody {
     pace: Pace,
     /// Whether everything that comes is the body: no limit applies.
     is_tunnel: bool,
+    /// The fields behind a chunked body.
+    trailers: HeaderLines,
+}
+
+/// Adds a field behind a body, unless it is one that may not stand there.
+fn put_trailer(trailers: &mut HeaderLines, line: &[u8]) -> Result<(), Refusal> {
+    let colon = memchr::memchr(b':', line).ok_or(Refusal::Malformed {
+        what: "a trailer field has no colon",
+    })?;
+    let (name, value) = (line[..colon].to_ascii_lowercase(), line[colon + 1..].trim_ascii());
+    if may_be_trailer(&name) {
+        let pushed = trailers.push(&name, value);
+        pushed.map_err(|what| Refusal::Malformed { what })?;
+    }
+    Ok(())
 }
 
 impl RequestBody {
@@ -51,12 +70,18 @@ impl RequestBody {
             since: None,
             pace: limits.pace(),
             is_tunnel: false,
+            trailers: HeaderLines::default(),
         })
     }
 
     /// Whether the whole body has been read.
     pub(crate) fn ended(&self) -> bool {
         self.decoder.ended() && !self.is_tunnel
+    }
+
+    /// The fields behind the body, once it has ended.
+    pub(crate) fn trailers(&self) -> &HeaderLines {
+        &self.trailers
     }
 
     /// Reads whatever comes as the body from now on.
@@ -105,6 +130,10 @@ impl RequestBody {
                     socket.take(used);
                     return Poll::Ready(Ok(()));
                 }
+                Ok(Step::Trailer { line, used }) => {
+                    put_trailer(&mut self.trailers, line)?;
+                    socket.take(used);
+                }
                 Ok(Step::Framing { used: 0 }) => {
                     // A framing line may be longer than `room`.
                     if input.len() > room && self.skip_framing(socket)? {
@@ -126,6 +155,10 @@ impl RequestBody {
     fn skip_framing<S: Stream>(&mut self, socket: &mut Socket<S>) -> Result<bool, Refusal> {
         let used = match self.decoder.step(socket.input())? {
             Step::Framing { used } => used,
+            Step::Trailer { line, used } => {
+                put_trailer(&mut self.trailers, line)?;
+                used
+            }
             Step::Data { .. } | Step::End => unreachable!("the same bytes were framing before"),
         };
         socket.take(used);

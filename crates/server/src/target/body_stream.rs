@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::task::yield_now;
 
 use super::End;
-use crate::{front::Client, store::Pieces};
+use crate::{front::Client, reply::HeaderLines, store::Pieces};
 
 /// A piece of a response's body.
 #[derive(Debug)]
@@ -48,6 +48,11 @@ pub(crate) trait BodyStream: fmt::Debug {
 
     /// The next piece of the response's body. The rest of the request's body is read meanwhile.
     fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s>;
+
+    /// The fields behind the body, once its last piece has been returned. They are sent only where the body's length is not announced.
+    fn trailers(&mut self) -> Result<HeaderLines, End> {
+        Ok(HeaderLines::default())
+    }
 
     /// Called while the client is slow to read: takes pieces that arrive meanwhile, as far as they may be buffered.
     fn poll_ahead(&mut self, _: &mut Context<'_>) {}

@@ -22,6 +22,7 @@ mod spool;
 mod sql;
 pub(crate) mod store;
 pub(crate) mod tql;
+pub(crate) mod websocket;
 pub mod workflow;
 
 use std::{borrow::Cow, cell::RefCell, rc::Rc, sync::Arc, time::Instant};
@@ -89,6 +90,7 @@ impl Target {
         match self {
             Self::Proxy(_) => true,
             Self::Pool(pool) => pool.takes_upgrades(),
+            Self::Store(store) => store.takes_upgrades(),
             _ => false,
         }
     }
@@ -155,6 +157,8 @@ pub(crate) struct Request<'a> {
     pub(crate) rest: Option<&'a str>,
     /// The address of the client, without a port; empty for a Unix socket.
     pub(crate) peer: &'a str,
+    /// The client's port; 0 if it is not known.
+    pub(crate) port: u16,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(crate) is_secure: bool,
     /// The server that answered it, if another one did.

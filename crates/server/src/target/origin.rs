@@ -22,13 +22,16 @@ impl Origins {
         Self(route.origins.iter().flatten().chain(readers).cloned().collect())
     }
 
-    /// Refuses requests from pages of other sites, unless they only read. Clients other than browsers send neither header field.
-    pub(crate) fn check(&self, head: &Head) -> Result<(), Refusal> {
-        if matches!(head.method(), "GET" | "HEAD" | "OPTIONS") || Self::is_of_this_site(head) {
+    /// Refuses requests from pages of other sites, unless they only read: of what they read, CORS keeps them. It does not keep them from
+    /// WebSockets, which `readers` may open. Clients other than browsers send neither header field.
+    pub(crate) fn check(&self, head: &Head, readers: Option<&Cors>) -> Result<(), Refusal> {
+        let only_reads = matches!(head.method(), "GET" | "HEAD" | "OPTIONS");
+        if (only_reads && !head.wants_websocket) || Self::is_of_this_site(head) {
             return Ok(());
         }
         let origin = head.field("origin").unwrap_or_default();
-        if self.contain(origin) {
+        let may_read = || readers.is_some_and(|readers| readers.origins.contain(origin));
+        if self.contain(origin) || (only_reads && may_read()) {
             return Ok(());
         }
         Err(Refusal::OtherOrigin {

@@ -15,15 +15,13 @@ use std::{
 
 use bytes::Bytes;
 use forebay_pool::{
-    Answer, Delivery, Failure, FilePart, INLINE_BODY_BYTES, Job, Limits, Pending, Pool, RequestParts, Retry,
-    Timing, Upgrade,
+    Answer, Connection, Delivery, Failure, FilePart, INLINE_BODY_BYTES, Job, Limits, Pairs, Pending, Pool,
+    RequestParts, Retry, Timing, Upgrade, put_pair,
 };
 
 use forebay_trace::{Kind, Span, Trace};
 
 use self::websocket::WebSocketStream;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use self::websocket::read_all as read_websocket;
 pub(crate) use self::workers::PoolWorkers;
 use super::{
     End, Request,
@@ -32,12 +30,13 @@ use super::{
     hop::{is_hop, is_idempotent, named_hops},
     response_headers::{Length, answer_headers, invalid},
     spool::{Bounds, BufferUsage, Part, Share, Spool},
+    websocket::refused_handshake,
 };
 use crate::{
     config,
     failure::Refusal,
     front::{Client, Framing, Head},
-    reply::{Body, Reply},
+    reply::{Body, HeaderLines, Reply, may_be_trailer},
     store::OpenStore,
 };
 
@@ -96,7 +95,7 @@ impl PoolTarget {
         client: &mut dyn Client,
     ) -> Result<Reply<'a>, End> {
         if request.head.wants_websocket
-            && let Some(reply) = websocket::refused(request.head)?
+            && let Some(reply) = refused_handshake(request.head)?
         {
             return Ok(reply);
         }
@@ -117,7 +116,7 @@ impl PoolTarget {
         } else {
             Bytes::new()
         };
-        let whole = client.body_ended() && rest.is_empty();
+        let mut whole = client.body_ended() && rest.is_empty();
         if self.pool.protocol().takes_whole_bodies() {
             if !whole {
                 let message_bytes_max = self.first_bytes_max;
@@ -126,6 +125,9 @@ impl PoolTarget {
             self.pool
                 .check_body(&first)
                 .map_err(|what| Refusal::Untellable { what })?;
+        } else {
+            // The fields behind the body are still to be sent.
+            whole &= client.trailers().is_empty();
         }
         let mut limits = self.limits;
         limits.retry = retry_of(limits.retry, request.head.method());
@@ -135,6 +137,10 @@ impl PoolTarget {
             trace: trace.clone(),
             payload: encode(request, &first),
             whole,
+            connection: Connection {
+                port: request.port,
+                is_tls: request.is_secure,
+            },
             since,
             deadline: request.deadline,
             limits,
@@ -153,6 +159,7 @@ impl PoolTarget {
             sent: whole,
             is_tunnel: false,
             is_detached: false,
+            trailers: Bytes::new(),
             length: Length::default(),
             first: None,
             failed: None,
@@ -384,6 +391,8 @@ pub(crate) struct PoolStream<'a> {
     is_tunnel: bool,
     /// Whether it may last, and so ends when the server drains.
     is_detached: bool,
+    /// The fields behind the response's body, as the worker has written them.
+    trailers: Bytes,
     length: Length,
     first: Option<Bytes>,
     /// Why the rest of the response will not come.
@@ -414,6 +423,20 @@ impl BodyStream for PoolStream<'_> {
         Box::pin(self.next_piece(client))
     }
 
+    fn trailers(&mut self) -> Result<HeaderLines, End> {
+        let mut lines = HeaderLines::default();
+        if self.length.announced().is_some() {
+            return Ok(lines);
+        }
+        for pair in Pairs::new(&self.trailers) {
+            let (name, value) = pair.map_err(|_| invalid("the block of its trailers is cut off"))?;
+            if may_be_trailer(&name.to_ascii_lowercase()) {
+                lines.push(name, value).map_err(invalid)?;
+            }
+        }
+        Ok(lines)
+    }
+
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {
         let Some(spool) = &mut self.spool else { return };
         // A failure is reported only after the client has taken everything before it.
@@ -427,6 +450,7 @@ impl BodyStream for PoolStream<'_> {
                     }
                 }
                 Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
+                Poll::Ready(Delivery::Trailers(block)) => self.trailers = block,
                 Poll::Ready(Delivery::Failed(failure)) => self.failed = Some(failure),
                 Poll::Ready(_) => unreachable!("one answer comes, and first"),
                 Poll::Pending => return,
@@ -517,6 +541,7 @@ impl PoolStream<'_> {
             loop {
                 match self.pending.poll_next(cx) {
                     Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
+                    Poll::Ready(Delivery::Trailers(block)) => self.trailers = block,
                     Poll::Ready(delivery) => return Poll::Ready(Ok(delivery)),
                     // Its client comes again by itself, and finds another server.
                     Poll::Pending if self.is_detached && client.is_draining() => {
@@ -545,11 +570,7 @@ impl PoolStream<'_> {
         let room = self.granted.min(PIECE_BYTES);
         if !self.rest.is_empty() {
             let piece = self.rest.split_to(room.min(self.rest.len()));
-            self.sent = self.rest.is_empty() && client.body_ended();
-            self.granted -= piece.len();
-            if !self.pending.send_body(&piece, self.sent) {
-                self.sent = true;
-            }
+            self.send_body(&piece, client);
             return Poll::Ready(Ok(()));
         }
         let mut piece = Vec::new();
@@ -557,13 +578,25 @@ impl PoolStream<'_> {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(end)) => Poll::Ready(Err(end)),
             Poll::Ready(Ok(())) => {
-                self.sent = client.body_ended();
-                self.granted -= piece.len();
-                if !self.pending.send_body(&piece, self.sent) {
-                    self.sent = true;
-                }
+                self.send_body(&piece, client);
                 Poll::Ready(Ok(()))
             }
+        }
+    }
+
+    /// Sends the worker a piece of the request's body, and behind the last one what follows the body.
+    fn send_body(&mut self, piece: &[u8], client: &dyn Client) {
+        self.granted -= piece.len();
+        self.sent = self.rest.is_empty() && client.body_ended();
+        if self.sent && !client.trailers().is_empty() {
+            let mut block = Vec::new();
+            for (name, value) in client.trailers().fields() {
+                put_pair(&mut block, name, value);
+            }
+            self.pending.send_trailers(&block);
+        }
+        if !self.pending.send_body(piece, self.sent) {
+            self.sent = true;
         }
     }
 }

@@ -13,6 +13,7 @@ mod indexes;
 mod leading;
 mod lifetime;
 mod search;
+mod sockets;
 pub(crate) mod turns;
 mod workers;
 mod writes;

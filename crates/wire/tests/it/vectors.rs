@@ -3,10 +3,10 @@
 use std::{fs, path::Path};
 
 use forebay_wire::{
-    BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, CallView, ClaimWord, ContentKind, FORMAT_OFFSET, FrameType,
-    HEADER_BYTES, Header, OUTBOX_BYTES, OUTBOX_FRAME_ALIGN, OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET,
-    OUTBOX_TAIL_OFFSET, PAGE_BYTES, PAGE_FORMAT, Pairs, RequestParts, RequestView, ResponseHead,
-    ResponseView, SLOTS_MAX, Split, put_call, put_frame, put_pair, split_frame,
+    BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, CONNECTION_BYTES, CallView, ClaimWord, Connection,
+    ContentKind, FORMAT_OFFSET, FrameType, HEADER_BYTES, Header, OUTBOX_BYTES, OUTBOX_FRAME_ALIGN,
+    OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_BYTES, PAGE_FORMAT, Pairs, RequestParts,
+    RequestView, ResponseHead, ResponseView, SLOTS_MAX, Split, put_call, put_frame, put_pair, split_frame,
 };
 use serde_json::Value;
 
@@ -53,7 +53,12 @@ fn read_block(block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
     match kind {
         FrameType::Request => {
-            let view = RequestView::decode(payload).unwrap();
+            let connection = say.get("connection").map(|connection| Connection {
+                port: u16::try_from(number(connection, "port")).unwrap(),
+                is_tls: connection["tls"].as_bool().unwrap(),
+            });
+            let behind = connection.map_or(0, |_| CONNECTION_BYTES);
+            let view = RequestView::decode(&payload[..payload.len() - behind]).unwrap();
             let (params, headers) = (pairs(&say["params"]), pairs(&say["headers"]));
             assert_eq!(read_block(view.params), params);
             assert_eq!(read_block(view.headers), headers);
@@ -74,6 +79,7 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
                 body: &body,
             }
             .put(&mut out);
+            out.extend(connection.into_iter().flat_map(Connection::to_bytes));
             out
         }
         FrameType::Response | FrameType::Upgrade => {

@@ -4,6 +4,15 @@ import type { Exchange } from './exchange.js';
 
 const CORKED = { corked: 0 };
 
+/** The port in what `Source` says about a connection. */
+export function portOf(connection: number): number | undefined {
+  return (connection & 0xffff) || undefined;
+}
+
+export function isEncrypted(connection: number): boolean {
+  return connection > 0xffff;
+}
+
 export class Connection extends EventEmitter {
   destroyed = false;
   /** The response that is being written, as in Node. */
@@ -24,6 +33,16 @@ export class Connection extends EventEmitter {
   get remoteFamily(): string | undefined {
     const { remoteAddress } = this;
     return remoteAddress === undefined ? undefined : remoteAddress.includes(':') ? 'IPv6' : 'IPv4';
+  }
+
+  /** The client's port; undefined if it is not known, as behind a proxy. */
+  get remotePort(): number | undefined {
+    return portOf(this.#exchange.connection);
+  }
+
+  /** Whether the client speaks TLS, with the server or with a proxy that it trusts. */
+  get encrypted(): boolean {
+    return isEncrypted(this.#exchange.connection);
   }
 
   get readable(): boolean {
@@ -80,8 +99,6 @@ export class Connection extends EventEmitter {
 
 /** What is the same for all connections, and methods of sockets that have nothing to do here. */
 export interface Connection {
-  readonly remotePort: undefined;
-  readonly encrypted: false;
   readonly readableHighWaterMark: number;
   cork(): void;
   uncork(): void;
@@ -90,7 +107,6 @@ const same = function (this: Connection): Connection {
   return this;
 };
 Object.assign(Connection.prototype, {
-  encrypted: false,
   connecting: false,
   pending: false,
   bytesRead: 0,

@@ -35,6 +35,8 @@ interface Internals {
 /** A context that tells of an abort by a callback, which costs less than an `AbortSignal`. */
 interface AbortableContext extends Context {
   onAbort?: ((error: Error) => void) | null;
+  /** The client's port and whether it speaks TLS, as `Source` has them. */
+  readonly connection?: number;
 }
 
 type WriteCallback = (error?: Error | null) => void;
@@ -56,6 +58,8 @@ export class Exchange {
   #rest: BodySource | null | undefined;
   #isReading = false;
   #head: string[] = [];
+  /** The fields behind the body. */
+  #trailers: string[] | null = null;
   /** The chunks written and not taken yet, and their callbacks. */
   #chunks: Chunk[] = [];
   #callbacks: WriteCallback[] = [];
@@ -122,6 +126,10 @@ export class Exchange {
     return this.#wire.ip || undefined;
   }
 
+  get connection(): number {
+    return this.#context.connection ?? 0;
+  }
+
   // The request.
 
   /** Pushes more of the body into the request. */
@@ -144,15 +152,23 @@ export class Exchange {
       if (first.length > 0) request.push(first);
       if (first.length > 0 && rest !== null) return;
     }
-    if (this.#rest === null) {
+    const rest = this.#rest;
+    if (rest === null) {
       request.push(null);
       return;
     }
     this.#isReading = true;
-    this.#rest.read().then(
+    rest.read().then(
       (piece) => {
         this.#isReading = false;
-        if (piece === null) request.complete = true;
+        if (piece === null) {
+          request.complete = true;
+          const { trailers } = rest;
+          if (trailers) {
+            request.rawTrailers = [...trailers];
+            request.trailers = objectOf(trailers);
+          }
+        }
         request.push(piece);
       },
       (error: unknown) => {
@@ -198,6 +214,19 @@ export class Exchange {
     }
     response._header = ' ';
     response._headerSent = false;
+  }
+
+  /** Takes fields that follow the body. As in Node, they are sent only if the body's length is not announced. */
+  addTrailers(fields: unknown): void {
+    for (const [name, value] of pairsOf(fields)) {
+      validateHeaderName(name);
+      for (const single of [value].flat()) validateHeaderValue(name, single as string);
+      put((this.#trailers ??= []), name.toLowerCase(), value);
+    }
+  }
+
+  get trailers(): readonly string[] | null {
+    return this.#trailers;
   }
 
   /** Takes bytes of the body, or none to send the head. Returns whether more may be written without waiting for `drain`. */
@@ -246,6 +275,11 @@ export class Exchange {
       return;
     }
     if (this.#isClosed) return;
+    // As in Node, a body that was never streamed has a length, unless the field `Trailer` says that something follows.
+    if (this.#trailers !== null && this.#head.includes('trailer')) {
+      this.#conclude(new Reply(response.statusCode, KIND_NONE, this.#head, new Body(this)));
+      return;
+    }
     const body = this.#take();
     this.#conclude(new Reply(response.statusCode, KIND_NONE, this.#head, body));
     finish(this);
@@ -368,6 +402,10 @@ class Body implements AsyncIterableIterator<Chunk, undefined> {
     return this.#exchange.next();
   }
 
+  get trailers(): readonly string[] | null {
+    return this.#exchange.trailers;
+  }
+
   async return(): Promise<IteratorResult<Chunk, undefined>> {
     this.#exchange.destroy(null);
     return { done: true, value: undefined };
@@ -403,6 +441,16 @@ function pairsOf(fields: unknown): Iterable<[string, unknown]> {
   if (!Array.isArray(fields)) return Object.entries(fields as object);
   if (Array.isArray(fields[0])) return fields as [string, unknown][];
   return Array.from({ length: fields.length / 2 }, (_, index) => [fields[index * 2] as string, fields[index * 2 + 1]]);
+}
+
+/** Names and values in turn as an object; values of the same name are joined. */
+function objectOf(fields: readonly string[]): Record<string, string> {
+  const object: Record<string, string> = {};
+  for (let at = 0; at < fields.length; at += 2) {
+    const name = fields[at]!;
+    object[name] = Object.hasOwn(object, name) ? `${object[name]}, ${fields[at + 1]}` : fields[at + 1]!;
+  }
+  return object;
 }
 
 function put(head: string[], name: string, value: unknown): void {

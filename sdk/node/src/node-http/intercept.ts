@@ -15,6 +15,7 @@ export function intercept(): void {
   replace(response, '_send', (exchange, data, encoding, callback) =>
     typeof encoding === 'function' ? exchange.send(data, null, encoding as never) : exchange.send(data, encoding, callback),
   );
+  replace(response, 'addTrailers', (exchange, fields) => exchange.addTrailers(fields));
   // Informational responses: the server sends those that HTTP requires.
   replace(response, '_writeRaw', (_, __, encoding, callback) => {
     const done = typeof encoding === 'function' ? encoding : callback;

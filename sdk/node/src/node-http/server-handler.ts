@@ -19,8 +19,9 @@ export function serverHandler(server: Server): Handler {
     if (server.listenerCount('upgrade') === 0 || wire.field('upgrade') === null) return new Exchange(wire, context, end).run(listener);
     // Connections that were taken over do not keep a server from closing.
     end();
-    const socket = new UpgradeSocket(wire);
-    server.emit('upgrade', new Exchange(wire, context, () => {}).request, socket, Buffer.alloc(0));
+    const exchange = new Exchange(wire, context, () => {});
+    const socket = new UpgradeSocket(wire, exchange.connection);
+    server.emit('upgrade', exchange.request, socket, Buffer.alloc(0));
     return socket.outcome;
   };
 }

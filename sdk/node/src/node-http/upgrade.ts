@@ -7,6 +7,7 @@ import { Reply } from '../reply.js';
 import type { BodySource, WireRequest } from '../request.js';
 import { TunnelUpgrade } from '../upgrade.js';
 import { KIND_NONE, type Bytes } from '../wire.js';
+import { isEncrypted, portOf } from './connection.js';
 
 /** Longest head of a response. */
 const HEAD_BYTES_MAX = 65_536;
@@ -21,7 +22,8 @@ type Outcome = TunnelUpgrade | Reply;
 export class UpgradeSocket extends Duplex {
   readonly remoteAddress: string | undefined;
   readonly remoteFamily: string | undefined;
-  readonly encrypted = false;
+  readonly remotePort: number | undefined;
+  readonly encrypted: boolean;
   readonly outcome: Promise<Outcome>;
   #settle!: { resolve(outcome: Outcome): void; reject(error: unknown): void };
   /** The beginning of the head; null once that is complete. */
@@ -34,10 +36,13 @@ export class UpgradeSocket extends Duplex {
   #received: BodySource | null = null;
   #isReading = false;
 
-  constructor(request: WireRequest) {
+  /** `connection` is what `Source` says about the client's. */
+  constructor(request: WireRequest, connection: number) {
     super({ allowHalfOpen: false });
     this.remoteAddress = request.ip || undefined;
     this.remoteFamily = request.ip === '' ? undefined : request.ip.includes(':') ? 'IPv6' : 'IPv4';
+    this.remotePort = portOf(connection);
+    this.encrypted = isEncrypted(connection);
     this.outcome = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
   }
 

@@ -19,6 +19,8 @@ import {
   ABORT,
   BODY,
   CLOSE,
+  CONNECTION,
+  CONNECTION_BYTES,
   DETACHED,
   DETACHED_SLOT,
   DRAIN,
@@ -39,13 +41,16 @@ import {
   RESPONSE,
   RESPONSE_TABLE_BYTES,
   RETURN,
+  TRAILERS,
   UPGRADE,
   WEBSOCKET,
   WINDOW,
   frame,
   pairsBytes,
+  readPairs,
   readU32,
   responseFrame,
+  writePairs,
   writeU32,
   type Bytes,
 } from '../wire.js';
@@ -231,7 +236,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
         const number = readU32(bytes, at + 8);
         const slot = readU32(bytes, at + 12);
         if (type !== REQUEST) this.#control(type, flags, number, slot, bytes, start, next);
-        else this.#request({ bytes, at: start, end: next, more: null }, (flags & END) !== 0, number, slot, received);
+        else {
+          const end = (flags & CONNECTION) === 0 ? next : next - CONNECTION_BYTES;
+          const connection = end === next ? 0 : readU32(bytes, end);
+          this.#request({ bytes, at: start, end, more: null, connection }, (flags & END) !== 0, number, slot, received);
+        }
       }
       at = next;
     }
@@ -267,6 +276,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
       if (type === MESSAGE) job.socket?.receive(bytes.subarray(at, end) as Bytes, flags);
       else if (type === CLOSE) this.#closed(job, bytes.subarray(at, end) as Bytes);
       else if (type === BODY) job.receive(bytes.subarray(at, end), (flags & END) !== 0);
+      else if (type === TRAILERS) job.trailers = readPairs(bytes, at, end, 'latin1');
       else if (type === WINDOW) job.grow(readU32(bytes, at));
       else if (type === ABORT) job.abort(bytes[at]!);
       else if (type === RESET) job.failBody(new Error('the client ended its request early'));
@@ -550,6 +560,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink, SocketOwner {
     if (job.isLost) throw new HttpError(500, LOST_DETAIL);
     this.link.write(frame(BODY, end ? END : 0, this.#generation, job.number, job.slot, bytes));
     if (end) this.#endJob(job);
+  }
+
+  trailers(job: Job, fields: readonly string[]): void {
+    const block = Buffer.allocUnsafe(pairsBytes(fields)) as Bytes;
+    writePairs(block, 0, fields);
+    this.link.write(frame(TRAILERS, 0, this.#generation, job.number, job.slot, block));
   }
 
   reset(job: Job): void {

@@ -40,6 +40,10 @@ export class Job implements Context, BodySource {
   onAbort: ((error: Error) => void) | null = null;
   /** Whether its stream is to end now, because the worker ends. */
   isEnding = false;
+  /** The client's port, 0 if that is not known, and behind its 16 bits a 1 if the client speaks TLS. */
+  readonly connection: number;
+  /** The fields behind the request body, `[name, value, ...]`; set before its end has been read. */
+  trailers: readonly string[] | null = null;
   /** Its WebSocket, once it is one. */
   socket: Socket | null = null;
   readonly #owner: JobOwner;
@@ -65,6 +69,7 @@ export class Job implements Context, BodySource {
     this.slot = slot;
     this.started = started;
     this.window = window;
+    this.connection = source.connection;
     const left = remainingMs(source);
     this.#deadline = left === 0 ? 0 : received + left;
     this.request = new WireRequest(whole ? source : { ...source, more: this });

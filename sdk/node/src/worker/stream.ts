@@ -1,11 +1,13 @@
 /** Sends a reply with a streamed body as BODY frames, within the job's window and at the pace of the link. */
-import { HEADER_BYTES, type Bytes } from '../wire.js';
+import { HEADER_BYTES, pairsBytes, type Bytes } from '../wire.js';
 import { closeQuietly, pieceBytes } from '../pieces.js';
 import type { Reply } from '../reply.js';
 import type { Job } from './job.js';
 
 /** Longest payload of a BODY frame: small enough that a stream does not delay others. */
 const BODY_FRAME_MAX = 65_536;
+/** Longest block of the fields behind a body. */
+const TRAILERS_BYTES_MAX = 65_536;
 /** Pieces that are available at once are collected up to this size before the head is sent. */
 const GATHER_BYTES = 32_768;
 
@@ -14,6 +16,8 @@ export interface FrameSink {
   /** Sends the RESPONSE frame. */
   head(job: Job, reply: Reply, body: Uint8Array, end: boolean): void;
   body(job: Job, bytes: Uint8Array, end: boolean): void;
+  /** Sends the fields behind the body, `[name, value, ...]`, before its end. */
+  trailers(job: Job, fields: readonly string[]): void;
   /** Aborts a response whose head has been sent. */
   reset(job: Job): void;
   /** Resolves when no bytes wait in this process's memory. */
@@ -44,6 +48,7 @@ export async function streamReply(
     const step = await atOnce(next);
     if (step === null) break;
     if (step.done === true) {
+      if (trailersOf(pieces) !== null) break;
       sink.head(job, reply, Buffer.concat(gathered), true);
       return;
     }
@@ -78,6 +83,9 @@ export async function sendPieces(
       }
       if (step === null || job.aborted) break;
       if (step.done === true) {
+        const trailers = trailersOf(pieces);
+        if (trailers !== null) await sendTrailers(job, trailers, sink);
+        if (job.aborted) break;
         sink.body(job, EMPTY, true);
         return;
       }
@@ -94,12 +102,32 @@ export async function sendPieces(
 const EMPTY = Buffer.alloc(0);
 const utf8 = (text: string): Bytes => Buffer.from(text) as Bytes;
 
+/** The fields that follow these pieces, `[name, value, ...]`; those of a response of `node:http` may have some. */
+function trailersOf(pieces: AsyncIterator<unknown> & { readonly trailers?: readonly string[] | null }): readonly string[] | null {
+  return pieces.trailers ?? null;
+}
+
+/** Sends the fields behind a body once the window has room for them; returns early if the job is aborted. */
+async function sendTrailers(job: Job, fields: readonly string[], sink: FrameSink): Promise<void> {
+  const length = pairsBytes(fields);
+  if (length > TRAILERS_BYTES_MAX) throw new RangeError(`the trailers of a response have ${length} bytes (at most ${TRAILERS_BYTES_MAX} are sent)`);
+  while (job.window < length && !job.aborted) await grown(job);
+  if (job.aborted) return;
+  job.window -= length;
+  sink.trailers(job, fields);
+}
+
+/** Resolves when the window may have grown, or the job is aborted. */
+async function grown(job: Job): Promise<void> {
+  await new Promise<void>((resolve) => (job.wake = resolve));
+  job.wake = null;
+}
+
 /** Sends bytes as BODY frames, as long as the window allows; returns early if the job is aborted. */
 async function send(job: Job, bytes: Uint8Array, sink: FrameSink): Promise<void> {
   for (let at = 0; at < bytes.length && !job.aborted; ) {
     if (job.window === 0) {
-      await new Promise<void>((resolve) => (job.wake = resolve));
-      job.wake = null;
+      await grown(job);
       continue;
     }
     const length = Math.min(bytes.length - at, job.window, BODY_FRAME_MAX - HEADER_BYTES);

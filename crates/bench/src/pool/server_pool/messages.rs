@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use forebay_pool::{Answer, Delivery, Failure, Job, Limits, LocalMailbox, Pool, RequestParts, Retry};
+use forebay_pool::{
+    Answer, Connection, Delivery, Failure, Job, Limits, LocalMailbox, Pool, RequestParts, Retry,
+};
 use hdrhistogram::Histogram;
 use serde::Deserialize;
 use tokio::{sync::Notify, task::JoinSet, time};
@@ -265,6 +267,7 @@ impl Messages {
             payload: payload(body),
             whole: true,
             may_upgrade: false,
+            connection: Connection::default(),
             trace: None,
             since: now,
             deadline: now + self.deadline,

@@ -285,7 +285,7 @@ impl Clients {
                 }
             }
             Delivery::Window(_) => self.later(now + dice.micros(10, 2000), serial, Act::SendBody),
-            Delivery::Message(_) | Delivery::Close { .. } | Delivery::Overflow => {
+            Delivery::Trailers(_) | Delivery::Message(_) | Delivery::Close { .. } | Delivery::Overflow => {
                 panic!("no simulated client has a WebSocket")
             }
             Delivery::Failed(failure) => {

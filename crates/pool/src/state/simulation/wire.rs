@@ -151,6 +151,10 @@ impl LinkPort for Rc<Wire> {
         self.append(ToWorker::Body { slot, number, serial });
     }
 
+    fn trailers(&self, _slot: u32, _number: u32, _block: &[u8]) {
+        unreachable!("no simulated client sends any")
+    }
+
     fn websocket(&self, _kind: FrameType, _flags: u8, _number: u32, _payload: &[u8]) {
         unreachable!("no simulated client asks for one")
     }

@@ -4,7 +4,7 @@ use std::{os::unix::fs::FileExt as _, pin::pin, rc::Rc, time::Instant};
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, server::SendResponse};
-use http::{HeaderName, HeaderValue, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 use super::{
     super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     app::Route,
-    reply::{Body, Delimiting, Fields, Reply},
+    reply::{Body, Delimiting, Fields, HeaderLines, Reply},
     target::{BodyStream, End},
 };
 
@@ -46,8 +46,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     }
     let generated = thread.request_id();
     let id = request_id(&head, &generated);
-    let sender = (&peer.address, peer.transport);
-    let arrival = Arrival::new(&app, &thread, &head, id, sender, at);
+    let arrival = Arrival::new(&app, &thread, &head, id, &peer.remote, at);
     let mut responder = Responder {
         arrival: &arrival,
         client: Http2Client::new(Rc::clone(&peer), body, respond),
@@ -179,13 +178,29 @@ impl Responder<'_> {
     async fn send_stream(&mut self, mut stream: Box<dyn BodyStream + '_>) -> Result<(), End> {
         loop {
             let piece = stream.next(&mut self.client).await?;
-            self.send_bytes(piece.bytes.clone(), piece.end, |cx| stream.poll_ahead(cx))
-                .await?;
             if piece.end {
-                return Ok(());
+                let trailers = stream.trailers()?;
+                self.send_bytes(piece.bytes, trailers.is_empty(), |_| ()).await?;
+                return self.send_trailers(&trailers);
             }
+            self.send_bytes(piece.bytes.clone(), false, |cx| stream.poll_ahead(cx))
+                .await?;
             stream.grant(&piece);
         }
+    }
+
+    /// Ends the response with fields behind its body, if there are any; otherwise it has ended.
+    fn send_trailers(&mut self, trailers: &HeaderLines) -> Result<(), End> {
+        if trailers.is_empty() {
+            return Ok(());
+        }
+        let mut map = HeaderMap::new();
+        for (name, value) in trailers.fields() {
+            let name = HeaderName::from_bytes(name).map_err(|_| End::Gone)?;
+            map.append(name, HeaderValue::from_bytes(value).map_err(|_| End::Gone)?);
+        }
+        let sending = self.client.sending.as_mut().ok_or(End::Gone)?;
+        sending.send_trailers(map).map_err(|_| End::Gone)
     }
 
     /// Hands bytes over as the client has room for them.

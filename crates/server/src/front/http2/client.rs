@@ -16,6 +16,7 @@ use super::{super::timer::Timer, Peer};
 use crate::{
     failure::Refusal,
     front::{Client, Framing, Limits, Pace},
+    reply::{HeaderLines, may_be_trailer},
     target::End,
 };
 
@@ -27,6 +28,7 @@ pub(super) struct Http2Client {
     /// Bytes of the body that have been received and not taken.
     rest: Bytes,
     ended: bool,
+    trailers: HeaderLines,
     /// Bytes of the body that may still come.
     left: u64,
     body_bytes_max: u64,
@@ -51,6 +53,7 @@ impl Http2Client {
             ended: body.is_end_stream(),
             body,
             rest: Bytes::new(),
+            trailers: HeaderLines::default(),
             left: limits.body_bytes_max,
             body_bytes_max: limits.body_bytes_max,
             timer: Timer::new(Instant::now()),
@@ -118,6 +121,10 @@ impl Client for Http2Client {
         self.ended && self.rest.is_empty()
     }
 
+    fn trailers(&self) -> &HeaderLines {
+        &self.trailers
+    }
+
     // `100 Continue` is not sent: a client of HTTP/2 that waits for it sends its body after a while, as those of HTTP/1.1 do.
     fn permit_body(&mut self) {}
 
@@ -154,7 +161,17 @@ impl Client for Http2Client {
                     self.ended = self.body.is_end_stream();
                 }
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(End::Gone)),
-                Poll::Ready(None) => self.ended = true,
+                Poll::Ready(None) => {
+                    let Ok(trailers) = ready!(self.body.poll_trailers(cx)) else {
+                        return Poll::Ready(Err(End::Gone));
+                    };
+                    for (name, value) in trailers.iter().flatten() {
+                        if may_be_trailer(name.as_ref()) {
+                            self.trailers.put(name.as_ref(), value.as_bytes());
+                        }
+                    }
+                    self.ended = true;
+                }
                 Poll::Pending => {
                     let since = *self.since.get_or_insert_with(Instant::now);
                     let limits = self.limits;

@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use forebay_clients::{ClientError, WorkerAnswer, WorkerRequest, Workers};
-use forebay_pool::{Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole};
+use forebay_pool::{Connection, Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole};
 
 use super::{first_bytes_max, is_hop, retry_of};
 use crate::{store::OpenStore, target::durability::on_disk};
@@ -108,6 +108,7 @@ impl PoolWorkers {
             deadline,
             limits,
             may_upgrade: false,
+            connection: Connection::default(),
             trace: forebay_trace::current(),
         })
     }

@@ -1,34 +1,36 @@
-//! The change feed: `GET /store:changes`, server-sent events (HTML, "Server-sent events").
+//! The change feed: `GET /store:changes`, as server-sent events (HTML, "Server-sent events") or as messages of a WebSocket.
 //!
-//! An event's id is the change's number, so a client that reconnects resumes where it was, by `Last-Event-ID` or by `?since=`. Keep-alive
-//! comments carry the number of the last change examined, so changes that a client may not see advance it too. The log is read on the
-//! store's own thread for that, a bounded piece at a time, and only one piece is held here.
+//! An event's id is the change's number, so a client that reconnects resumes where it was, by `Last-Event-ID` or by `?since=`. Positions, which
+//! also keep the connection alive, carry the number of the last change examined, so changes that a client may not see advance it too. The log
+//! is read on the store's own thread for that, a bounded piece at a time, and only one piece is held here.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     future::poll_fn,
     rc::Rc,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use forebay_store::{
     Store, StoreError,
     changes::{Change, ChangeWalk, Operation, Outline, Step},
 };
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     app::App,
+    config::WebSocket,
     failure::Refusal,
     front::{Client, Head, Thread, decimal},
-    reply::{Body, Reply},
+    reply::{Body, HeaderLines, Reply},
     store::OpenStore,
     target::{
         End, Request,
         body_stream::{BodyStream, NextPiece, Piece},
+        websocket::{INTERNAL_ERROR, Incoming, Output, SERVICE_RESTART, Session, WebSocketError, put_text},
     },
 };
 
@@ -38,20 +40,35 @@ const PIECE_BYTES: usize = 32 * 1024;
 const TURN_BYTES: u64 = 1 << 20;
 /// Largest change, in bytes of the log, that is sent whole. For a larger one, the client learns which globals to read again.
 const CHANGE_BYTES_MAX: u64 = 1 << 20;
-/// Interval of keep-alive comments: they keep proxies from closing the connection, and reveal a dead one.
+/// Interval of positions: they keep proxies from closing the connection, and reveal a dead one.
 const BEAT: Duration = Duration::from_secs(15);
+/// Limits of the feed's WebSockets, whose clients send no messages.
+const WEBSOCKET: WebSocket = WebSocket {
+    message_bytes_max: 0,
+    messages_per_second_max: 0,
+    idle_timeout: Duration::from_mins(1),
+    compress: false,
+};
+
+/// The form of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    ServerSentEvents,
+    /// Text messages: JSON objects with the fields that server-sent events have.
+    WebSocket,
+}
 
 /// A client's position in the change log.
 #[derive(Debug)]
 pub(crate) struct ChangeFeed {
+    encoding: Encoding,
     open: Arc<OpenStore>,
-    /// `None` while the log is being read, and after an error.
-    walk: Option<ChangeWalk>,
+    log: Log,
     /// Globals that this client may read.
     readable: Arc<BTreeSet<String>>,
     /// Number of the last change on disk.
     last: watch::Receiver<u64>,
-    /// When the next keep-alive comment is due.
+    /// When the next position is due.
     beat_at: Instant,
     /// The I/O thread, and the routes in force when the client asked: under others it has to ask again.
     thread: Rc<Thread>,
@@ -59,7 +76,19 @@ pub(crate) struct ChangeFeed {
     request_id: String,
 }
 
+/// The log as one client reads it.
+#[derive(Debug)]
+enum Log {
+    At(ChangeWalk),
+    /// It is being read.
+    Reading(oneshot::Receiver<Turn>),
+    /// It cannot be read further, as the client has still to be told.
+    Failed(StoreError),
+    Ended,
+}
+
 /// Result of one turn of reading the log.
+#[derive(Debug)]
 struct Turn {
     walk: ChangeWalk,
     events: Vec<u8>,
@@ -67,33 +96,48 @@ struct Turn {
     outcome: Result<(), StoreError>,
 }
 
-/// The response: every change after a given one, past and future.
+/// Why a feed has no more events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeedEnd {
+    /// The configuration has been reloaded: clients connect again under the new one, and nothing more is sent under the old one.
+    Reloaded,
+    /// The client has been told why.
+    Failed,
+}
+
+/// The feed as server-sent events: every change after a given one, past and future.
 pub(super) fn reply(
     open: &Arc<OpenStore>,
     request: &Request<'_>,
     readable: BTreeSet<String>,
 ) -> Result<Reply<'static>, Refusal> {
-    let store = open.store();
-    let since = match since(request.head)? {
-        Some(since) => since,
-        None => store.snapshot()?.sequence()?,
-    };
-    let walk = store.changes(since)?;
+    let feed = ChangeFeed::start(Encoding::ServerSentEvents, open, request, readable)?;
+    if let Log::Failed(error) = feed.log {
+        return Err(error.into());
+    }
     let mut reply = Reply::new(200);
     let headers = reply.headers.to_mut();
     headers.push_known("content-type", "text/event-stream");
     headers.push_known("cache-control", "no-cache");
-    reply.body = Body::Stream(Box::new(ChangeFeed {
-        open: Arc::clone(open),
-        walk: Some(walk),
-        readable: Arc::new(readable),
-        last: open.news().listen(),
-        // Due at once, so that the client knows its position and can resume there even if no change happens first.
-        beat_at: Instant::now(),
-        thread: Rc::clone(request.thread),
-        app: Arc::clone(request.app),
-        request_id: request.id.to_owned(),
-    }));
+    reply.body = Body::Stream(Box::new(feed));
+    Ok(reply)
+}
+
+/// The feed over a WebSocket. Browsers tell a page nothing about a handshake that fails, so that the log does not reach back as far as the
+/// client asks is an event here.
+pub(super) fn socket(
+    open: &Arc<OpenStore>,
+    request: &Request<'_>,
+    readable: BTreeSet<String>,
+) -> Result<Reply<'static>, End> {
+    let mut headers = HeaderLines::default();
+    let socket = FeedSocket {
+        feed: ChangeFeed::start(Encoding::WebSocket, open, request, readable)?,
+        session: Session::accept(request, &WEBSOCKET, &mut headers)?,
+    };
+    let mut reply = Reply::new(101);
+    reply.headers = Cow::Owned(headers);
+    reply.body = Body::Stream(Box::new(socket));
     Ok(reply)
 }
 
@@ -130,6 +174,98 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
     Ok(since)
 }
 
+impl ChangeFeed {
+    fn start(
+        encoding: Encoding,
+        open: &Arc<OpenStore>,
+        request: &Request<'_>,
+        readable: BTreeSet<String>,
+    ) -> Result<Self, Refusal> {
+        let store = open.store();
+        let since = match since(request.head)? {
+            Some(since) => since,
+            None => store.snapshot()?.sequence()?,
+        };
+        let log = match store.changes(since) {
+            Ok(walk) => Log::At(walk),
+            Err(error @ StoreError::ChangesGone { .. }) => Log::Failed(error),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self {
+            encoding,
+            open: Arc::clone(open),
+            log,
+            readable: Arc::new(readable),
+            last: open.news().listen(),
+            // Due at once, so that the client knows its position and can resume there even if no change happens first.
+            beat_at: Instant::now(),
+            thread: Rc::clone(request.thread),
+            app: Arc::clone(request.app),
+            request_id: request.id.to_owned(),
+        })
+    }
+
+    /// Waits for changes and returns them as events, or a position when one is due. Nothing is lost if it is dropped while it waits.
+    async fn next_events(&mut self) -> Result<Vec<u8>, FeedEnd> {
+        let events = self.read_events().await;
+        if !Arc::ptr_eq(&self.app, &self.thread.app()) {
+            return Err(FeedEnd::Reloaded);
+        }
+        self.beat_at = Instant::now() + BEAT;
+        events.ok_or(FeedEnd::Failed)
+    }
+
+    /// The next events; `None` if no more can come.
+    async fn read_events(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let turn = match &mut self.log {
+                Log::Reading(turn) => turn.await,
+                Log::At(walk) => {
+                    let last = *self.last.borrow_and_update();
+                    if Instant::now() >= self.beat_at {
+                        return Some(self.encoding.position(walk.since()));
+                    }
+                    if walk.since() >= last {
+                        tokio::select! {
+                            biased;
+                            changed = self.last.changed() => changed.ok()?,
+                            () = tokio::time::sleep_until(self.beat_at.into()) => {}
+                        }
+                    } else {
+                        self.begin_turn(last);
+                    }
+                    continue;
+                }
+                Log::Failed(_) | Log::Ended => match std::mem::replace(&mut self.log, Log::Ended) {
+                    Log::Failed(error) => return Some(self.encoding.error(error, &self.request_id)),
+                    _ => return None,
+                },
+            };
+            let Turn {
+                walk,
+                events,
+                outcome,
+            } = turn.ok()?;
+            self.log = match outcome {
+                Ok(()) => Log::At(walk),
+                Err(error) => Log::Failed(error),
+            };
+            if !events.is_empty() {
+                return Some(events);
+            }
+        }
+    }
+
+    /// Has more of the log read.
+    fn begin_turn(&mut self, last: u64) {
+        if let Log::At(walk) = std::mem::replace(&mut self.log, Log::Ended) {
+            let (encoding, readable) = (self.encoding, Arc::clone(&self.readable));
+            let turn = move |store: &Store| read_turn(store, walk, last, &readable, encoding);
+            self.log = Log::Reading(self.open.news().read(turn));
+        }
+    }
+}
+
 impl BodyStream for ChangeFeed {
     /// The head goes out at once, so the client knows that the feed is open.
     fn has_piece(&self) -> bool {
@@ -141,85 +277,150 @@ impl BodyStream for ChangeFeed {
     }
 
     fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
+        let over = poll_fn(|cx| match client.poll_gone(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(End::Gone)),
+            Poll::Pending if client.is_draining() => Poll::Ready(Ok(Piece::new("", true))),
+            Poll::Pending => Poll::Pending,
+        });
         Box::pin(async {
-            let piece = self.next_events(client).await?;
-            // After a reload the feed ends, and clients reconnect under the new configuration: nothing more is sent under the old one.
-            Ok(if Arc::ptr_eq(&self.app, &self.thread.app()) {
-                piece
-            } else {
-                Piece::new("", true)
-            })
+            tokio::select! {
+                biased;
+                over = over => over,
+                events = self.next_events() => Ok(match events {
+                    Ok(events) => Piece::new(events, false),
+                    Err(FeedEnd::Reloaded | FeedEnd::Failed) => Piece::new("", true),
+                }),
+            }
         })
     }
 }
 
-impl ChangeFeed {
-    /// Waits for changes and returns them as events, or a keep-alive comment when one is due.
-    async fn next_events(&mut self, client: &mut dyn Client) -> Result<Piece, End> {
-        loop {
-            let Some(walk) = self.walk.take_if(|_| !client.is_draining()) else {
-                return Ok(Piece::new("", true));
-            };
-            let last = *self.last.borrow_and_update();
-            if Instant::now() >= self.beat_at {
-                let beat = format!(":\nid: {}\n\n", walk.since());
-                self.walk = Some(walk);
-                return Ok(self.more(beat));
+/// A feed over a WebSocket.
+#[derive(Debug)]
+struct FeedSocket {
+    feed: ChangeFeed,
+    session: Session,
+}
+
+impl BodyStream for FeedSocket {
+    fn has_piece(&self) -> bool {
+        false
+    }
+
+    fn ends_connection(&self) -> bool {
+        true
+    }
+
+    fn next<'s>(&'s mut self, client: &'s mut dyn Client) -> NextPiece<'s> {
+        Box::pin(async {
+            let Self { feed, session } = self;
+            if session.is_closing() {
+                return Ok(poll_fn(|cx| poll_client(session, cx, client)).await?.into());
             }
-            let over = poll_fn(|cx| match client.poll_gone(cx) {
-                Poll::Ready(()) => Poll::Ready(Err(End::Gone)),
-                Poll::Pending if client.is_draining() => Poll::Ready(Ok(Piece::new("", true))),
-                Poll::Pending => Poll::Pending,
-            });
-            if walk.since() >= last {
-                self.walk = Some(walk);
-                tokio::select! {
-                    biased;
-                    over = over => return over,
-                    changed = self.last.changed() => if changed.is_err() { return Ok(Piece::new("", true)) },
-                    () = tokio::time::sleep_until(self.beat_at.into()) => {}
-                }
-                continue;
-            }
-            let readable = Arc::clone(&self.readable);
-            let turn = self
-                .open
-                .news()
-                .read(move |store| read_turn(store, walk, last, &readable));
-            let turn = tokio::select! {
+            let events = tokio::select! {
                 biased;
-                over = over => return over,
-                turn = turn => turn,
+                output = poll_fn(|cx| poll_client(session, cx, client)) => return Ok(output?.into()),
+                events = feed.next_events() => events,
             };
-            let Ok(mut turn) = turn else {
-                return Ok(Piece::new("", true));
-            };
-            if let Err(error) = turn.outcome {
-                put_error(error, &mut turn.events, &self.request_id);
-                return Ok(Piece::new(turn.events, true));
+            let mut out = Output::default();
+            match events {
+                Ok(events) => out.bytes = events,
+                Err(FeedEnd::Reloaded) => {
+                    session.begin_closing(&mut out, SERVICE_RESTART, b"the configuration has changed");
+                }
+                Err(FeedEnd::Failed) => session.begin_closing(&mut out, INTERNAL_ERROR, b""),
             }
-            self.walk = Some(turn.walk);
-            if !turn.events.is_empty() {
-                return Ok(self.more(turn.events));
+            Ok(out.into())
+        })
+    }
+}
+
+/// Waits until the client has to be answered or pinged, or the server stops.
+fn poll_client(
+    session: &mut Session,
+    cx: &mut Context<'_>,
+    client: &mut dyn Client,
+) -> Poll<Result<Output, End>> {
+    let mut out = Output::default();
+    session.drain(client, &mut out);
+    while out.bytes.is_empty() && !out.end {
+        match session.poll_incoming(cx, client, &mut out) {
+            Poll::Ready(Ok(Some(Incoming::Message { .. }))) => {
+                session.fail(&WebSocketError::NoMessages, &mut out);
+            }
+            Poll::Ready(Ok(Some(Incoming::Closed { .. }) | None)) => {}
+            Poll::Ready(Err(end)) => return Poll::Ready(Err(end)),
+            Poll::Pending => ready!(session.poll_timers(cx, client, &mut out))?,
+        }
+    }
+    Poll::Ready(Ok(out))
+}
+
+impl Encoding {
+    /// Appends an event. `data` is one line, and JSON unless the event says why the feed ends.
+    fn put(self, out: &mut Vec<u8>, id: Option<u64>, event: &str, data: &[u8]) {
+        match self {
+            Self::ServerSentEvents => {
+                if let Some(id) = id {
+                    out.extend_from_slice(format!("id: {id}\n").as_bytes());
+                }
+                out.extend_from_slice(format!("event: {event}\ndata: ").as_bytes());
+                out.extend_from_slice(data);
+                out.extend_from_slice(b"\n\n");
+            }
+            Self::WebSocket => {
+                let id = id.map(|id| format!("\"id\":{id},")).unwrap_or_default();
+                let mut message = format!("{{{id}\"event\":\"{event}\",\"data\":").into_bytes();
+                message.extend_from_slice(data);
+                message.push(b'}');
+                put_text(out, &message);
             }
         }
     }
 
-    fn more(&mut self, events: impl Into<Bytes>) -> Piece {
-        self.beat_at = Instant::now() + BEAT;
-        Piece::new(events, false)
+    /// The number of the last change examined, for a client to resume at.
+    fn position(self, since: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::ServerSentEvents => out.extend_from_slice(format!(":\nid: {since}\n\n").as_bytes()),
+            Self::WebSocket => put_text(&mut out, format!("{{\"id\":{since}}}").as_bytes()),
+        }
+        out
+    }
+
+    /// Why the feed ends, in the words of an error response.
+    fn error(self, error: StoreError, request_id: &str) -> Vec<u8> {
+        let event = match error {
+            StoreError::ChangesGone { .. } => "gone",
+            _ => "failed",
+        };
+        let refusal = Refusal::from(error);
+        refusal.log(request_id);
+        let text = match self {
+            Self::ServerSentEvents => refusal.to_string(),
+            Self::WebSocket => serde_json::Value::from(refusal.to_string()).to_string(),
+        };
+        let mut out = Vec::new();
+        self.put(&mut out, None, event, text.as_bytes());
+        out
     }
 }
 
 /// Reads until the piece or the turn is full.
-fn read_turn(store: &Store, mut walk: ChangeWalk, last: u64, readable: &BTreeSet<String>) -> Turn {
+fn read_turn(
+    store: &Store,
+    mut walk: ChangeWalk,
+    last: u64,
+    readable: &BTreeSet<String>,
+    encoding: Encoding,
+) -> Turn {
     let mut events = Vec::new();
     let begun = walk.bytes_read();
     let outcome = (|| {
         store.follow(&mut walk)?;
         while walk.since() < last && events.len() < PIECE_BYTES && walk.bytes_read() - begun < TURN_BYTES {
             match walk.next_within(CHANGE_BYTES_MAX, |global| readable.contains(global)) {
-                Some(step) => put_step(step?, readable, &mut events),
+                Some(step) => put_step(step?, readable, encoding, &mut events),
                 None => break,
             }
         }
@@ -233,15 +434,13 @@ fn read_turn(store: &Store, mut walk: ChangeWalk, last: u64, readable: &BTreeSet
 }
 
 /// Writes the part of a change that the client may see, if any.
-fn put_step(step: Step, readable: &BTreeSet<String>, out: &mut Vec<u8>) {
+fn put_step(step: Step, readable: &BTreeSet<String>, encoding: Encoding, out: &mut Vec<u8>) {
     let (sequence, told) = match step {
         Step::Change(change) => (change.sequence, told(change, readable)),
         Step::Outline(outline) => (outline.sequence, outlined(outline)),
     };
     if let Some(told) = told {
-        out.extend_from_slice(format!("id: {sequence}\nevent: change\ndata: ").as_bytes());
-        out.extend_from_slice(&told);
-        out.extend_from_slice(b"\n\n");
+        encoding.put(out, Some(sequence), "change", &told);
     }
 }
 
@@ -278,17 +477,6 @@ fn outlined(outline: Outline) -> Option<Vec<u8>> {
     Some(told.into_bytes())
 }
 
-/// Writes why the feed ends, in the words of an error response.
-fn put_error(error: StoreError, out: &mut Vec<u8>, request_id: &str) {
-    let what = match error {
-        StoreError::ChangesGone { .. } => "gone",
-        _ => "failed",
-    };
-    let refusal = Refusal::from(error);
-    refusal.log(request_id);
-    out.extend_from_slice(format!("event: {what}\ndata: {refusal}\n\n").as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use forebay_store::{Durability, Key, Options};
@@ -314,7 +502,7 @@ mod tests {
         let mut walk = store.changes(0).unwrap();
         let mut places = Vec::new();
         let events = loop {
-            let turn = read_turn(&store, walk, 13, &readable);
+            let turn = read_turn(&store, walk, 13, &readable, Encoding::ServerSentEvents);
             turn.outcome.unwrap();
             places.push(turn.walk.since());
             walk = turn.walk;
@@ -329,19 +517,18 @@ mod tests {
 
     #[test]
     fn an_error_says_nothing_of_the_server_s_files() {
-        let mut out = Vec::new();
-        put_error(
-            StoreError::File {
-                what: "read",
-                path: "/secret/place".into(),
-                source: std::io::ErrorKind::PermissionDenied.into(),
-            },
-            &mut out,
-            "req-1",
+        let error = || StoreError::File {
+            what: "read",
+            path: "/secret/place".into(),
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(
+            Encoding::ServerSentEvents.error(error(), "req-1"),
+            b"event: failed\ndata: the store fails; the log says why\n\n"
         );
         assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "event: failed\ndata: the store fails; the log says why\n\n"
+            Encoding::WebSocket.error(error(), "req-1")[2..],
+            *br#"{"event":"failed","data":"the store fails; the log says why"}"#
         );
     }
 }

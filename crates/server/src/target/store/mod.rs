@@ -25,6 +25,7 @@ use super::{
     End, Request,
     access::Rules,
     snapshot_read::{ReadOutcome, only_reads, read},
+    websocket::refused_handshake,
 };
 use crate::{
     conditions::{self, Verdict},
@@ -70,11 +71,26 @@ impl StoreTarget {
         request: &Request<'_>,
         client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
+        if self.kind == PathKind::Changes && request.head.wants_websocket {
+            if let Some(reply) = refused_handshake(request.head)? {
+                return Ok(reply);
+            }
+            if request.head.upgrade().is_some() {
+                let reply = feed::socket(&self.open, request, self.rules.readable(request.head)?)?;
+                client.begin_tunnel();
+                return Ok(reply);
+            }
+        }
         if only_reads(request.head) {
             return read(&self.open, request, client, || self.read(request)).await;
         }
         client.before_waiting().await?;
         self.write(request, client).await
+    }
+
+    /// Whether its connections may go over to WebSocket: the feed of changes does.
+    pub(crate) fn takes_upgrades(&self) -> bool {
+        self.kind == PathKind::Changes
     }
 
     /// Begins a read-only request.

@@ -4,6 +4,7 @@ mod exchange;
 mod frameworks;
 mod guide;
 mod start;
+mod trailers;
 mod upgrades;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use forebay_testkit::{Client, Response, Setup};
 use crate::support::{ONE_WORKER, Runtime};
 
 /// The packages of the frameworks, which `make deps` installs.
-fn packages() -> PathBuf {
+pub(crate) fn packages() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("applications")
 }
 

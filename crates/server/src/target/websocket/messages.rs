@@ -18,7 +18,7 @@ const COMPRESSED_BYTES_MIN: usize = 256;
 
 /// Why a WebSocket has to be closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum WebSocketError {
+pub(in crate::target) enum WebSocketError {
     #[error("{0}")]
     Protocol(&'static str),
     #[error("a text message is not UTF-8")]
@@ -31,13 +31,16 @@ pub(super) enum WebSocketError {
     TooSlow { bytes_max: usize },
     #[error("no memory is left for a message (server.buffers_max)")]
     NoMemory,
+    #[error("this WebSocket takes no messages")]
+    NoMessages,
 }
 
 impl WebSocketError {
     /// The code for the client (RFC 6455, 7.4.1).
-    pub(super) const fn code(&self) -> u16 {
+    pub(in crate::target) const fn code(&self) -> u16 {
         match self {
             Self::Protocol(_) => 1002,
+            Self::NoMessages => 1003,
             Self::NotUtf8 => 1007,
             Self::TooLong { .. } => 1009,
             Self::TooMany { .. } | Self::TooSlow { .. } => 1008,
@@ -83,6 +86,7 @@ struct Open {
 }
 
 impl Decoder {
+    /// With 0 as `message_bytes_max`, the client may send no messages.
     pub(super) fn new(message_bytes_max: usize, deflate: Option<Deflate>) -> Self {
         Self {
             message_bytes_max,
@@ -170,8 +174,9 @@ impl Decoder {
     }
 
     fn too_long(&self) -> WebSocketError {
-        WebSocketError::TooLong {
-            message_bytes_max: self.message_bytes_max,
+        match self.message_bytes_max {
+            0 => WebSocketError::NoMessages,
+            message_bytes_max => WebSocketError::TooLong { message_bytes_max },
         }
     }
 
