@@ -22,6 +22,8 @@ use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use self::otlp::{Exporter, Sampled as ForCollector};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::context::Caller;
 pub(crate) use self::{otlp::SPAN_OUTCOMES, report::TraceReport};
 use crate::{app::Route, config, target::Request};
 
