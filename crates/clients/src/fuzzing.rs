@@ -27,7 +27,10 @@ pub fn redis_reply(bytes: &[u8]) {
 /// Decodes replies of a Kafka broker: what is kept of them is not much longer than they are.
 pub fn kafka_reply(bytes: &[u8]) {
     // The shortest partition has 26 bytes, and the longest name of its leader 255.
-    assert!(kafka::read_replies(bytes) <= 10 * bytes.len(), "names are bounded");
+    assert!(
+        kafka::read_replies(bytes) <= 10 * bytes.len(),
+        "names are bounded"
+    );
 }
 
 /// Decodes replies of a mail server, which errors quote in part and in one line.
@@ -86,14 +89,32 @@ mod tests {
         b"\x7f\xff",
     ];
     const MAIL_WORDS: &[&str] = &[
-        "220", "250", "550", "-", " ", "\r\n", "\n", "STARTTLS", "AUTH PLAIN", "\u{1b}[2J", "\u{e9}", "\0", "+20",
+        "220",
+        "250",
+        "550",
+        "-",
+        " ",
+        "\r\n",
+        "\n",
+        "STARTTLS",
+        "AUTH PLAIN",
+        "\u{1b}[2J",
+        "\u{e9}",
+        "\0",
+        "+20",
     ];
 
     #[test]
     fn the_names_of_leaders_are_no_longer_than_names_may_be() {
         let reply = |host: &[u8]| {
             let length = (host.len() as u16).to_be_bytes();
-            let broker = [b"\0\0\0\0\0\0\0\x01\0\0\0\x07", &length[..], host, b"\0\0\x23\x84\xff\xff"].concat();
+            let broker = [
+                b"\0\0\0\0\0\0\0\x01\0\0\0\x07",
+                &length[..],
+                host,
+                b"\0\0\x23\x84\xff\xff",
+            ]
+            .concat();
             let topic = b"\xff\xff\0\0\0\0\0\0\0\x01\0\0\0\x01t\0\0\0\0\x02";
             let partition = |number| [&b"\0\0\0\0\0"[..], &[number], b"\0\0\0\x07\0\0\0\0\0\0\0\0"].concat();
             [&broker, &topic[..], &partition(0), &partition(1)].concat()

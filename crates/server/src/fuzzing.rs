@@ -104,7 +104,10 @@ pub fn request_fields(bytes: &[u8]) {
     }
     if let Ok(Tags::These(tags)) = Tags::read(IF_MATCH, bytes) {
         let count = tags.each().inspect(|tag| assert!(tag.quoted.len() >= 2)).count();
-        assert!((1..=64).contains(&count), "a list has some tags, and not too many");
+        assert!(
+            (1..=64).contains(&count),
+            "a list has some tags, and not too many"
+        );
     }
     let mut names = HashSet::new();
     for parameter in parameters(bytes, "where").flatten() {
@@ -134,7 +137,11 @@ fn client_behind_a_proxy(field: ForwardedField, name: &str, invented: &str, byte
     };
     let read = |bytes: &[u8]| {
         let head = head_with(name, bytes)?;
-        assert_eq!(forwarded(&trusted, field, "192.0.2.1", &head), None, "not trusted");
+        assert_eq!(
+            forwarded(&trusted, field, "192.0.2.1", &head),
+            None,
+            "not trusted"
+        );
         let said = forwarded(&trusted, field, "10.0.0.1", &head);
         Some(said.expect("a trusted proxy is believed").client)
     };
@@ -178,7 +185,9 @@ pub fn proxy_header(bytes: &[u8]) {
         };
         Some((client, bytes.len() - rest.len()))
     };
-    let Some((client, length)) = read(bytes) else { return };
+    let Some((client, length)) = read(bytes) else {
+        return;
+    };
     assert_eq!(read(&bytes[..length]), Some((client, length)));
     assert_eq!(read(&bytes[..length - 1]), None, "it was whole");
 }
@@ -331,12 +340,54 @@ mod tests {
 
     /// Each joins one of the others, so that lists of addresses, tags, numbers and parameters come about.
     const FIELD_WORDS: &[&str] = &[
-        "192.0.2.1", "10.0.0.9", "[2001:db8::1]:47", "unknown", "for=", "proto=https", ";", ",", ", ", "\"", "W/", "\"a\"", "*", "bytes=", "-",
-        "0", "7", "99999999999999999999", "a=", "&", "%61", "+", "%", "where=", "00-", "0af7651916cd43dd8448eb211c80319c", "-b7ad6b7169203331", "-01",
+        "192.0.2.1",
+        "10.0.0.9",
+        "[2001:db8::1]:47",
+        "unknown",
+        "for=",
+        "proto=https",
+        ";",
+        ",",
+        ", ",
+        "\"",
+        "W/",
+        "\"a\"",
+        "*",
+        "bytes=",
+        "-",
+        "0",
+        "7",
+        "99999999999999999999",
+        "a=",
+        "&",
+        "%61",
+        "+",
+        "%",
+        "where=",
+        "00-",
+        "0af7651916cd43dd8448eb211c80319c",
+        "-b7ad6b7169203331",
+        "-01",
     ];
     const PROXY_WORDS: &[&str] = &[
-        "PROXY ", "TCP4 ", "TCP6 ", "UNKNOWN", "192.0.2.1 ", "2001:db8::1 ", "127.0.0.1 ", "1 ", "65536 ", "443", "\r\n", "\r",
-        "\r\n\r\n\0\r\nQUIT\n", "\x21\x11\0\x0c", "\x20\0\0\0", "\x21\x21\0\x24", "\0\0\0\0", "aaaaaaaaaaaa",
+        "PROXY ",
+        "TCP4 ",
+        "TCP6 ",
+        "UNKNOWN",
+        "192.0.2.1 ",
+        "2001:db8::1 ",
+        "127.0.0.1 ",
+        "1 ",
+        "65536 ",
+        "443",
+        "\r\n",
+        "\r",
+        "\r\n\r\n\0\r\nQUIT\n",
+        "\x21\x11\0\x0c",
+        "\x20\0\0\0",
+        "\x21\x21\0\x24",
+        "\0\0\0\0",
+        "aaaaaaaaaaaa",
     ];
 
     proptest! {

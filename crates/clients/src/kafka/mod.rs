@@ -17,8 +17,15 @@ pub(crate) use producer::{Draft, Producer};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn read_replies(bytes: &[u8]) -> usize {
     let _ = producer::acknowledged(bytes);
-    let Ok(Ok(topic)) = metadata::read(bytes, "t") else { return 0 };
-    topic.leaders.iter().flatten().map(|broker| broker.host.len()).sum()
+    let Ok(Ok(topic)) = metadata::read(bytes, "t") else {
+        return 0;
+    };
+    topic
+        .leaders
+        .iter()
+        .flatten()
+        .map(|broker| broker.host.len())
+        .sum()
 }
 
 use std::{fmt, time::Duration};

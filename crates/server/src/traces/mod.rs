@@ -21,9 +21,9 @@ use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use self::otlp::{Exporter, Sampled as ForCollector};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::context::Caller;
+use self::otlp::{Exporter, Sampled as ForCollector};
 pub(crate) use self::{otlp::SPAN_OUTCOMES, report::TraceReport};
 use crate::{app::Route, config, target::Request};
 

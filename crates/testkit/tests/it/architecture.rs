@@ -267,7 +267,10 @@ fn tests_that_tables_of_documents_name_are_there() {
         let quoted = last_columns(&text).flat_map(|cell| cell.split('`').skip(1).step_by(2));
         let named: Vec<_> = quoted.filter(|name| !name.contains('/')).collect();
         let unknown: Vec<_> = named.iter().filter(|name| !tests.contains(**name)).collect();
-        assert!(unknown.is_empty(), "{document} names tests that are not there: {unknown:?}");
+        assert!(
+            unknown.is_empty(),
+            "{document} names tests that are not there: {unknown:?}"
+        );
         assert!(named.len() > least, "{document}: {}", named.len());
     }
 }
