@@ -1,10 +1,24 @@
 //! Invariants for arbitrary client bytes, as functions that panic when one is violated. Called by the fuzz targets in `fuzz/` and, with
 //! random bytes, by the tests below.
 
+use std::{
+    collections::HashSet,
+    net::IpAddr,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
 use crate::{
     compression::{AcceptEncoding, Coding},
+    conditions::{IF_MATCH, Tags},
+    config::{ForwardedField, TrustedProxies},
     failure::Refusal,
-    front::{Decoder, Framing, Head, Parsed, Step},
+    front::{Decoder, Framing, Head, Parsed, Step, forwarded, read_proxy_header},
+    target::{
+        files::{FileRange, parse_range},
+        parameters::parameters,
+    },
+    traces::Caller,
 };
 use forebay_router::{Outcome, Router, Rule};
 
@@ -78,6 +92,104 @@ pub fn accept_encoding(bytes: &[u8]) {
         let names = |name: &str| memchr::memmem::find(&list, name.as_bytes()).is_some();
         assert!(names(coding.name()) || names("*"), "{coding:?}");
     }
+}
+
+/// Reads the same text as each header field that has a grammar of its own, and as a query.
+pub fn request_fields(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let size = bytes.len() as u64;
+        if let FileRange::Part { first, last } = parse_range(text, size) {
+            assert!(first <= last && last < size, "a part is within its file");
+        }
+    }
+    if let Ok(Tags::These(tags)) = Tags::read(IF_MATCH, bytes) {
+        let count = tags.each().inspect(|tag| assert!(tag.quoted.len() >= 2)).count();
+        assert!(
+            (1..=64).contains(&count),
+            "a list has some tags, and not too many"
+        );
+    }
+    let mut names = HashSet::new();
+    for parameter in parameters(bytes, "where").flatten() {
+        let is_new = names.insert(parameter.name.clone().into_owned());
+        assert!(is_new || parameter.name == "where", "a parameter has one value");
+    }
+    if let Some(head) = head_with("traceparent", bytes)
+        && let Some(caller) = Caller::of(&head)
+    {
+        let ids = format!("-{}-{}-", caller.trace, caller.span);
+        let field = head.field("traceparent").expect("it has been read");
+        assert_eq!(&field[2..53], ids.as_bytes(), "the ids are those of the caller");
+    }
+    for (field, name, invented) in [
+        (ForwardedField::XForwardedFor, "x-forwarded-for", "192.0.2.66"),
+        (ForwardedField::Forwarded, "forwarded", "for=192.0.2.66"),
+    ] {
+        client_behind_a_proxy(field, name, invented, bytes);
+    }
+}
+
+/// Finds the client that a proxy names. What the client itself can send stands before that, and must not change it.
+fn client_behind_a_proxy(field: ForwardedField, name: &str, invented: &str, bytes: &[u8]) {
+    let trusted = TrustedProxies {
+        networks: vec!["10.0.0.0/8".parse().expect("a network")],
+        unix: false,
+    };
+    let read = |bytes: &[u8]| {
+        let head = head_with(name, bytes)?;
+        assert_eq!(
+            forwarded(&trusted, field, "192.0.2.1", &head),
+            None,
+            "not trusted"
+        );
+        let said = forwarded(&trusted, field, "10.0.0.1", &head);
+        Some(said.expect("a trusted proxy is believed").client)
+    };
+    let Some(Some(client)) = read(bytes) else { return };
+    let Some(found) = read(&[invented.as_bytes(), b", ", bytes].concat()) else {
+        return;
+    };
+    // If all addresses so far are of trusted proxies, the next one is that of the client.
+    let invention: IpAddr = "192.0.2.66".parse().expect("an address");
+    let is_next = trusted.contains(Some(client)) && found == Some(invention);
+    assert!(is_next || found == Some(client), "{found:?} instead of {client}");
+}
+
+/// The head of a request with this field; `None` if the value can be in none.
+fn head_with(name: &str, value: &[u8]) -> Option<Head> {
+    let text = [
+        b"GET / HTTP/1.1\r\nhost: a\r\n",
+        name.as_bytes(),
+        b":",
+        value,
+        b"\r\n\r\n",
+    ]
+    .concat();
+    let mut head = Head::default();
+    let parsed = head.parse(&text, HEAD_BYTES_MAX).ok()?;
+    // A line break in the value has made several fields of it, or ended the head.
+    let is_one = parsed == Parsed::Whole(text.len()) && head.fields().count() == 2;
+    is_one.then_some(head)
+}
+
+/// Reads a header of the PROXY protocol: not a byte more than it has, and nothing unless it is whole.
+pub fn proxy_header(bytes: &[u8]) {
+    let read = |bytes: &[u8]| {
+        let mut rest = bytes;
+        let client = {
+            let mut reading = pin!(read_proxy_header(&mut rest));
+            match reading.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(client) => client.ok()?,
+                Poll::Pending => panic!("all bytes are there"),
+            }
+        };
+        Some((client, bytes.len() - rest.len()))
+    };
+    let Some((client, length)) = read(bytes) else {
+        return;
+    };
+    assert_eq!(read(&bytes[..length]), Some((client, length)));
+    assert_eq!(read(&bytes[..length - 1]), None, "it was whole");
 }
 
 /// Finds the route of a path. An application that decodes the whole path must see it below the pattern that matched, and never below
@@ -223,6 +335,73 @@ mod tests {
         #[test]
         fn any_list_of_codings_is_read(list in near(&["gzip", "x-gzip", "BR", "zstd", "identity", "*", ",", ";", "q=", "Q=0", "1", "0.", "001", " "])) {
             accept_encoding(&list);
+        }
+    }
+
+    /// Each joins one of the others, so that lists of addresses, tags, numbers and parameters come about.
+    const FIELD_WORDS: &[&str] = &[
+        "192.0.2.1",
+        "10.0.0.9",
+        "[2001:db8::1]:47",
+        "unknown",
+        "for=",
+        "proto=https",
+        ";",
+        ",",
+        ", ",
+        "\"",
+        "W/",
+        "\"a\"",
+        "*",
+        "bytes=",
+        "-",
+        "0",
+        "7",
+        "99999999999999999999",
+        "a=",
+        "&",
+        "%61",
+        "+",
+        "%",
+        "where=",
+        "00-",
+        "0af7651916cd43dd8448eb211c80319c",
+        "-b7ad6b7169203331",
+        "-01",
+    ];
+    const PROXY_WORDS: &[&str] = &[
+        "PROXY ",
+        "TCP4 ",
+        "TCP6 ",
+        "UNKNOWN",
+        "192.0.2.1 ",
+        "2001:db8::1 ",
+        "127.0.0.1 ",
+        "1 ",
+        "65536 ",
+        "443",
+        "\r\n",
+        "\r",
+        "\r\n\r\n\0\r\nQUIT\n",
+        "\x21\x11\0\x0c",
+        "\x20\0\0\0",
+        "\x21\x21\0\x24",
+        "\0\0\0\0",
+        "aaaaaaaaaaaa",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn fields_of_any_text_mean_one_thing_and_clients_invent_no_address(text in near(FIELD_WORDS)) {
+            request_fields(&text);
+        }
+
+        #[test]
+        fn any_proxy_header_is_read_whole_or_not_at_all(bytes in near(PROXY_WORDS)) {
+            proxy_header(&bytes);
+            proxy_header(&[b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", &bytes[..]].concat());
         }
     }
 

@@ -1,5 +1,7 @@
 //! The leaders of a topic's partitions.
 
+use std::collections::BTreeMap;
+
 use super::{
     KafkaBroker,
     codec::{Reader, Unreadable, Writer},
@@ -9,6 +11,9 @@ use super::{
 pub(super) const LEADER_NOT_AVAILABLE: i16 = 5;
 /// Error code: the broker is not, or no longer, the partition's leader.
 pub(super) const NOT_LEADER: i16 = 6;
+
+/// Longest name of a host (RFC 1035, 2.3.4). Each partition has a copy of its leader's.
+const HOST_BYTES_MAX: usize = 255;
 
 /// The partitions of a topic, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +37,8 @@ pub(super) fn read(reply: &[u8], topic: &str) -> Result<Result<Topic, i16>, Unre
     reader.int32()?;
     let brokers = reader.list(|reader| {
         let number = reader.int32()?;
-        let host = reader.text()?.ok_or(Unreadable)?.to_owned();
+        let host = reader.text()?.filter(|host| host.len() <= HOST_BYTES_MAX);
+        let host = host.ok_or(Unreadable)?.to_owned();
         let port = u16::try_from(reader.int32()?).map_err(|_| Unreadable)?;
         reader.text()?;
         Ok((number, KafkaBroker { host, port }))
@@ -62,10 +68,8 @@ pub(super) fn read(reply: &[u8], topic: &str) -> Result<Result<Topic, i16>, Unre
     if numbered.any(|(at, (number, _))| usize::try_from(*number) != Ok(at)) {
         return Err(Unreadable);
     }
-    let led = |leader: i32| brokers.iter().find(|(number, _)| *number == leader);
-    let leaders = partitions
-        .iter()
-        .map(|(_, leader)| led(*leader).map(|(_, broker)| broker.clone()));
+    let brokers: BTreeMap<i32, KafkaBroker> = brokers.into_iter().collect();
+    let leaders = partitions.iter().map(|(_, leader)| brokers.get(leader).cloned());
     let leaders: Vec<_> = leaders.collect();
     if leaders.is_empty() {
         return Ok(Err(LEADER_NOT_AVAILABLE));

@@ -13,6 +13,21 @@ mod producer;
 
 pub(crate) use producer::{Draft, Producer};
 
+/// Decodes a broker's replies about the topic `t` and about a record, and returns the bytes of the leaders' names.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read_replies(bytes: &[u8]) -> usize {
+    let _ = producer::acknowledged(bytes);
+    let Ok(Ok(topic)) = metadata::read(bytes, "t") else {
+        return 0;
+    };
+    topic
+        .leaders
+        .iter()
+        .flatten()
+        .map(|broker| broker.host.len())
+        .sum()
+}
+
 use std::{fmt, time::Duration};
 
 /// Which replicas must have written a record before it is acknowledged.

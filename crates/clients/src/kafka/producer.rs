@@ -350,7 +350,7 @@ impl Producer {
 }
 
 /// The error code and base offset in a response about one partition.
-fn acknowledged(reply: &[u8]) -> Result<(i16, i64), Unreadable> {
+pub(super) fn acknowledged(reply: &[u8]) -> Result<(i16, i64), Unreadable> {
     let topics = Reader(reply).list(|reader| {
         reader.text()?;
         reader.list(|reader| {

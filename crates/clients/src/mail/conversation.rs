@@ -190,6 +190,24 @@ impl Conversation {
     }
 }
 
+/// Reads replies from these bytes until one is malformed, and returns the length of each as errors quote it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) async fn read_replies(bytes: Vec<u8>) -> Vec<usize> {
+    let mut conversation = Conversation {
+        stream: BufReader::new(Box::pin(io::Cursor::new(bytes))),
+    };
+    let mut lengths = Vec::new();
+    loop {
+        let text = match conversation.reply("a command").await {
+            Ok(reply) => reply.text(),
+            Err(ConnectionError::Refused(text)) => text,
+            Err(_) => return lengths,
+        };
+        assert!(!text.contains(char::is_control), "an error is one line");
+        lengths.push(text.chars().count());
+    }
+}
+
 /// Encodes the message text: doubles a dot at the start of a line, and ends with a line of one dot (RFC 5321, 4.5.2).
 fn stuffed(message: &[u8]) -> Vec<u8> {
     let mut sent = Vec::with_capacity(message.len() + message.len() / 50 + 8);

@@ -11,6 +11,9 @@ pub use address::{AddressError, Recipients};
 pub(crate) use message::Draft;
 pub(crate) use sender::Sender;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use conversation::read_replies;
+
 use std::{fmt, time::Duration};
 
 /// How a connection to a mail server is encrypted.

@@ -7,15 +7,15 @@ use crate::config::{ForwardedField, TrustedProxies};
 
 /// A trusted proxy's statements about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Forwarded {
+pub(crate) struct Forwarded {
     /// The address of the client, if it says one.
-    pub(super) client: Option<IpAddr>,
+    pub(crate) client: Option<IpAddr>,
     /// Whether the client speaks TLS with the proxy, if it says so.
-    pub(super) is_tls: Option<bool>,
+    pub(crate) is_tls: Option<bool>,
 }
 
 /// Reads what the peer of a connection says; nothing if it is not trusted. `peer` is empty for a Unix socket.
-pub(super) fn forwarded(
+pub(crate) fn forwarded(
     trusted: &TrustedProxies,
     field: ForwardedField,
     peer: &str,

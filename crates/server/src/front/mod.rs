@@ -43,6 +43,8 @@ pub(crate) use self::{
     thread::Thread,
     wake_batch::together,
 };
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::{forwarded::forwarded, proxy_protocol::read as read_proxy_header};
 pub(crate) use self::{head::Framing, pace::Pace};
 use crate::{app::App, compression, config::Server, traces::Traces};
 

@@ -16,7 +16,7 @@ const HEADER_BYTES_MAX: usize = 4096;
 
 /// A client behind a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ProxiedClient {
+pub(crate) struct ProxiedClient {
     pub(super) address: IpAddr,
     pub(super) port: u16,
     /// Whether it speaks TLS with the proxy.
@@ -24,7 +24,7 @@ pub(super) struct ProxiedClient {
 }
 
 /// Reads the header off a connection, and nothing after it. `None` if the connection is the proxy's own, such as a health check.
-pub(super) async fn read(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<ProxiedClient>> {
+pub(crate) async fn read(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<ProxiedClient>> {
     let mut header = vec![0; SHORTEST_BYTES];
     socket.read_exact(&mut header).await?;
     if header.starts_with(b"PROXY") {

@@ -8,7 +8,7 @@ pub mod files;
 mod hop;
 mod media_type;
 mod origin;
-mod parameters;
+pub(crate) mod parameters;
 mod pending;
 pub(crate) mod pool;
 mod post_only;

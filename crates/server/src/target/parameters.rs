@@ -7,13 +7,13 @@ use forebay_router::decode;
 
 /// A decoded parameter.
 #[derive(Debug)]
-pub(super) struct Parameter<'q> {
-    pub(super) name: Cow<'q, str>,
-    pub(super) value: Cow<'q, str>,
+pub(crate) struct Parameter<'q> {
+    pub(crate) name: Cow<'q, str>,
+    pub(crate) value: Cow<'q, str>,
 }
 
 /// The query's parameters in order. A parameter given twice is refused, except the one named by `repeated`.
-pub(super) fn parameters<'q>(
+pub(crate) fn parameters<'q>(
     query: &'q [u8],
     repeated: &'static str,
 ) -> impl Iterator<Item = Result<Parameter<'q>, Refusal>> {

@@ -13,18 +13,18 @@ const STATE_BYTES_MAX: usize = 512;
 
 /// The id of a trace across systems; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TraceId(pub(super) u128);
+pub(crate) struct TraceId(pub(super) u128);
 
 /// The id of one span of a trace; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SpanId(pub(super) u64);
+pub(crate) struct SpanId(pub(super) u64);
 
 /// The caller's span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Caller {
-    pub(super) trace: TraceId,
-    pub(super) span: SpanId,
-    pub(super) is_sampled: bool,
+pub(crate) struct Caller {
+    pub(crate) trace: TraceId,
+    pub(crate) span: SpanId,
+    pub(crate) is_sampled: bool,
 }
 
 impl fmt::Display for TraceId {
@@ -53,7 +53,7 @@ impl Serialize for SpanId {
 
 impl Caller {
     /// `None` if the header is missing or malformed.
-    pub(super) fn of(head: &Head) -> Option<Self> {
+    pub(crate) fn of(head: &Head) -> Option<Self> {
         let mut lines = head.fields().filter(|(name, _)| *name == b"traceparent");
         let (_, first) = lines.next()?;
         // Two headers would mean two parents.

@@ -21,6 +21,8 @@ use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::context::Caller;
 use self::otlp::{Exporter, Sampled as ForCollector};
 pub(crate) use self::{otlp::SPAN_OUTCOMES, report::TraceReport};
 use crate::{app::Route, config, target::Request};

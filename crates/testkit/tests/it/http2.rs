@@ -394,6 +394,25 @@ fn bodies_that_do_not_come_and_methods_of_proxies_are_refused() {
 }
 
 #[test]
+fn a_body_of_another_length_than_its_field_says_is_refused() {
+    let server = setup().start();
+    run(async {
+        for (announced, sent) in [(5, "abc"), (5, "abcdefgh"), (0, "a")] {
+            let mut client = connect(server.address()).await;
+            let post = Request::post("http://localhost/echo")
+                .header("content-length", announced)
+                .body(())
+                .expect("a request");
+            let (response, mut body) = client.send_request(post, false).expect("it is sent");
+            // The server may have reset the stream by now.
+            let _ = body.send_data(Bytes::from(sent), true);
+            let error = response.await.expect_err("it is not answered");
+            assert_eq!(error.reason(), Some(Reason::PROTOCOL_ERROR), "{announced} {sent}");
+        }
+    });
+}
+
+#[test]
 fn who_leaves_before_the_answer_is_in_the_access_log() {
     let code = "export default async (request, ctx) => { await new Promise((done) => ctx.signal.addEventListener('abort', done)); };";
     let server = node(code, ONE_WORKER).admin().argument("--access-log=on").start();

@@ -21,6 +21,7 @@ mod files;
 mod framing;
 mod front;
 mod handlers;
+mod hardened;
 mod http2;
 mod lifecycle;
 mod limits;

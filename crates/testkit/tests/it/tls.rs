@@ -128,6 +128,12 @@ fn tls_1_2_and_1_3_are_spoken_and_nothing_older() {
         let options = [&format!("--tlsv{version}")[..], "--tls-max", version];
         assert_eq!(got(&server, "localhost", "/here", &options), b"here", "{version}");
     }
+    let suite = |name: &str| {
+        let options = ["--tls-max", "1.2", "--ciphers", &format!("{name}:@SECLEVEL=0")];
+        curl(&server, "localhost", "/here", &options).status.success()
+    };
+    assert!(suite("ECDHE-ECDSA-AES128-GCM-SHA256"));
+    assert!(!suite("ECDHE-ECDSA-AES128-SHA256"), "no authenticated encryption");
     let old = ["--tlsv1.0", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0"];
     assert!(!curl(&server, "localhost", "/here", &old).status.success());
 }

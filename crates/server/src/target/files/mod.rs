@@ -18,6 +18,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 pub use crate::config::content_type_of;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use range::{Range as FileRange, parse as parse_range};
 pub(crate) use target::FilesTarget;
 
 use crate::compression::{AcceptEncoding, Coding};

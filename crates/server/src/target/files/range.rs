@@ -2,7 +2,7 @@
 
 /// The requested part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Range {
+pub(crate) enum Range {
     /// The whole file: no usable range, because of several ranges, another unit or a syntax error.
     Whole,
     /// First and last byte, both included.
@@ -12,7 +12,7 @@ pub(super) enum Range {
 }
 
 /// Parses the header for a file of `size` bytes.
-pub(super) fn parse(header: &str, size: u64) -> Range {
+pub(crate) fn parse(header: &str, size: u64) -> Range {
     let Some((unit, ranges)) = header.split_once('=') else {
         return Range::Whole;
     };
