@@ -27,6 +27,7 @@ use self::{
     upstreams::{HealthChecks, proxies},
 };
 use crate::{
+    auth::{AuthError, Authenticators, KeySources, RouteAuth, authenticators},
     calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
     compression::Compression,
@@ -61,6 +62,8 @@ pub(crate) struct Services {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteMetrics,
+    /// Keys of token issuers.
+    pub(crate) key_sources: KeySources,
     /// The groups of other HTTP servers that some app still has.
     pub(crate) proxies: Mutex<Vec<Weak<Group>>>,
     pub(crate) scripts: ScriptMetrics,
@@ -154,6 +157,8 @@ impl KeptPools {
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
+    /// `None`: everybody is answered.
+    auth: Option<RouteAuth>,
     /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
@@ -176,6 +181,9 @@ impl Route {
         }
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
+        }
+        if let Some(auth) = &self.auth {
+            auth.check(request, client).await?;
         }
         let reply = self.target.answer(request, client).await?;
         Ok(match &self.compression {
@@ -203,6 +211,9 @@ pub enum BuildError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The keys of a token issuer cannot be read.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
@@ -313,6 +324,7 @@ impl App {
         })?;
         let certificates = certificates(&config, &services.acme)?;
         let tls = tls(&config, &certificates)?;
+        let authenticators = authenticators(&config.auth, &services.key_sources)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
@@ -354,6 +366,7 @@ impl App {
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
+            authenticators: &authenticators,
             records: records.as_ref(),
             pools: &pools,
             proxies: &proxies,
@@ -425,6 +438,7 @@ impl App {
 
 /// The parts from which targets are built.
 struct Parts<'a> {
+    authenticators: &'a Authenticators,
     pools: &'a BTreeMap<String, Pool>,
     proxies: &'a BTreeMap<String, Arc<Group>>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
@@ -452,6 +466,7 @@ fn rules(
             target: Route {
                 deadline: route.deadline,
                 body_bytes_max: route.body_bytes_max,
+                auth: RouteAuth::new(route, parts.authenticators),
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route))

@@ -4,6 +4,7 @@
 
 mod admin;
 mod app;
+mod auth;
 mod calls;
 mod check;
 mod compression;

@@ -22,7 +22,7 @@ pub use page::{
     OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_BYTES, PAGE_FORMAT,
 };
 pub use pairs::{Pairs, put_pair};
-pub use request::{REQUEST_TABLE_BYTES, RequestParts, RequestView, set_remaining_ms};
+pub use request::{REQUEST_TABLE_BYTES, RequestParts, RequestView, set_remaining_ms, without_identity};
 pub use response::{ContentKind, RESPONSE_TABLE_BYTES, ResponseHead, ResponseView, set_run_us};
 
 /// The version of the protocol that this crate speaks.

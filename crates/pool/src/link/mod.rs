@@ -48,6 +48,8 @@ pub(crate) struct Link {
     page: Option<Page>,
     /// How the worker claims its jobs; set once it has said so.
     claims: OnceLock<Claims>,
+    /// Whether the worker reads the identity of a client.
+    takes_identity: AtomicBool,
     outgoing: Mutex<Outgoing>,
     /// Tells the reader to wait until the socket is writable again.
     pub(crate) blocked: Notify,
@@ -110,6 +112,7 @@ impl Link {
             bell: None,
             page: None,
             claims: OnceLock::new(),
+            takes_identity: AtomicBool::new(false),
             outgoing: Mutex::default(),
             blocked: Notify::new(),
             hung_up: Notify::new(),
@@ -130,6 +133,11 @@ impl Link {
     pub(crate) fn set_claims(&self, claims: Claims) -> bool {
         let claims = *self.claims.get_or_init(|| claims);
         claims != Claims::None && self.page.is_some()
+    }
+
+    /// Records whether the worker says that it reads the identity of a client.
+    pub(crate) fn set_takes_identity(&self, takes_identity: bool) {
+        self.takes_identity.store(takes_identity, Ordering::Relaxed);
     }
 
     fn claims(&self) -> Option<&Page> {
@@ -287,6 +295,11 @@ impl LinkPort for Arc<Link> {
             return;
         }
         let flags = if end { flag::END } else { 0 };
+        let plain = match self.takes_identity.load(Ordering::Relaxed) {
+            true => None,
+            false => forebay_wire::without_identity(payload),
+        };
+        let payload = plain.as_deref().unwrap_or(payload);
         self.append(&self.header(FrameType::Request, flags, slot, number), payload);
     }
 

@@ -13,7 +13,7 @@ use tokio::{io::AsyncRead, time::timeout};
 
 use super::{
     ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared,
-    connection::{Connection, Transport},
+    connection::{Connection, Sender, Transport},
     http2, proxy_protocol,
     socket::Stream,
     thread::Thread,
@@ -112,22 +112,26 @@ fn enter(accepted: Accepted, thread: &Rc<Thread>) {
 async fn serve_accepted(accepted: Accepted, thread: Rc<Thread>) -> Option<()> {
     match accepted {
         Accepted::Tcp(mut socket, peer) => {
-            let (peer, transport) = peer_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
-            serve(socket, thread, peer, transport).await;
+            let sender = sender_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            serve(socket, thread, Rc::new(sender)).await;
         }
         Accepted::Unix(mut socket) => {
-            let (peer, transport) = peer_of(&mut socket, None, Transport::Unix, &thread).await?;
-            serve(socket, thread, peer, transport).await;
+            let sender = sender_of(&mut socket, None, Transport::Unix, &thread).await?;
+            serve(socket, thread, Rc::new(sender)).await;
         }
         Accepted::Tls(mut socket, peer) => {
-            let (peer, _) = peer_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            let sender = sender_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
             let handshake_max = thread.app().config.server.header_timeout;
             let socket = TlsSocket::accept(socket, &thread, handshake_max).await?;
-            let transport = Transport::Tls(socket.version());
+            let sender = Rc::new(Sender {
+                transport: Transport::Tls(socket.version()),
+                certificate: socket.certificate(),
+                ..sender
+            });
             if socket.is_http2() {
-                http2::serve(Vec::new(), socket, thread, peer, transport).await;
+                http2::serve(Vec::new(), socket, thread, sender).await;
             } else {
-                serve(socket, thread, peer, transport).await;
+                serve(socket, thread, sender).await;
             }
         }
     }
@@ -136,29 +140,34 @@ async fn serve_accepted(accepted: Accepted, thread: Rc<Thread>) -> Option<()> {
 
 /// The address of a connection's client, empty for a Unix socket, and how its bytes travel. If a trusted proxy is to say that by the PROXY protocol,
 /// that is read first; `None` if it does not.
-async fn peer_of(
+async fn sender_of(
     socket: &mut (impl AsyncRead + Unpin),
     peer: Option<SocketAddr>,
     transport: Transport,
     thread: &Thread,
-) -> Option<(Rc<str>, Transport)> {
+) -> Option<Sender> {
     let app = thread.app();
     let server = &app.config.server;
     let trusted = &server.trusted_proxies;
     let peer = peer.map(|peer| peer.ip());
     let text = |peer: Option<IpAddr>| peer.map(|peer| peer.to_string()).unwrap_or_default().into();
+    let sender = |peer, transport| Sender {
+        address: text(peer),
+        transport,
+        certificate: None,
+    };
     if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer) {
-        return Some((text(peer), transport));
+        return Some(sender(peer, transport));
     }
     let error = match timeout(server.header_timeout, proxy_protocol::read(socket)).await {
-        Ok(Ok(None)) => return Some((text(peer), transport)),
+        Ok(Ok(None)) => return Some(sender(peer, transport)),
         Ok(Ok(Some(client))) => {
             let transport = if client.is_tls {
                 Transport::Tls("")
             } else {
                 transport
             };
-            return Some((text(Some(client.address)), transport));
+            return Some(sender(Some(client.address), transport));
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it takes longer than header_timeout".to_owned(),
@@ -172,10 +181,10 @@ async fn peer_of(
 }
 
 /// Serves a connection that speaks HTTP/1.1, or begins with HTTP/2 (RFC 9113, 3.3: prior knowledge).
-async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, peer: Rc<str>, transport: Transport) {
-    let connection = Connection::new(socket, Rc::clone(&thread), Rc::clone(&peer), transport);
+async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, sender: Rc<Sender>) {
+    let connection = Connection::new(socket, Rc::clone(&thread), Rc::clone(&sender));
     if let Some((read, socket)) = connection.serve().await {
-        http2::serve(read, socket, thread, peer, transport).await;
+        http2::serve(read, socket, thread, sender).await;
     }
 }
 

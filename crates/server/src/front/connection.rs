@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_tls::ClientCertificate;
+
 use super::{
     Limits,
     head::{Head, Parsed},
@@ -39,6 +41,16 @@ pub(super) enum Transport {
     Unix,
 }
 
+/// Who speaks on a connection.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// The address; empty for a Unix socket.
+    pub(super) address: Rc<str>,
+    pub(super) transport: Transport,
+    /// The certificate with which the client has proved to have its key.
+    pub(super) certificate: Option<ClientCertificate>,
+}
+
 /// A connection: the head, whose memory is reused for every request, and the rest of the state.
 pub(crate) struct Connection<S> {
     head: Head,
@@ -50,8 +62,7 @@ pub(super) struct Exchange<S> {
     pub(super) socket: Socket<S>,
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
-    peer: Rc<str>,
-    transport: Transport,
+    sender: Rc<Sender>,
     /// Whether the current request came with TLS, to this server or to a proxy.
     pub(super) is_secure: bool,
     /// When this task last waited: the current time for whatever it does until it waits again.
@@ -82,7 +93,7 @@ pub(super) enum Next {
 }
 
 impl<S: Stream> Connection<S> {
-    pub(crate) fn new(stream: S, thread: Rc<Thread>, peer: Rc<str>, transport: Transport) -> Self {
+    pub(super) fn new(stream: S, thread: Rc<Thread>, sender: Rc<Sender>) -> Self {
         let now = Instant::now();
         let limits = thread.limits();
         let socket = Socket::new(stream, thread.clone(), now);
@@ -90,9 +101,8 @@ impl<S: Stream> Connection<S> {
             socket,
             thread,
             limits,
-            peer,
-            transport,
-            is_secure: matches!(transport, Transport::Tls(_)),
+            is_secure: matches!(sender.transport, Transport::Tls(_)),
+            sender,
             now,
             sent: Sent::default(),
         };
@@ -119,8 +129,8 @@ impl<S: Stream> Connection<S> {
                     // A refused head may be half parsed, so an empty one is logged.
                     let (thread, head) = (Rc::clone(&self.exchange.thread), Head::default());
                     let app = thread.app();
-                    let sender = (&self.exchange.peer, self.exchange.transport);
-                    let arrival = Arrival::new(&app, &thread, &head, id, sender, self.exchange.now);
+                    let sender = Rc::clone(&self.exchange.sender);
+                    let arrival = Arrival::new(&app, &thread, &head, id, &sender, self.exchange.now);
                     self.exchange.account(&arrival, None);
                     next
                 }
@@ -216,8 +226,8 @@ impl<S: Stream> Exchange<S> {
         self.socket.begin_request();
         let generated = thread.request_id();
         let id = request_id(head, &generated);
-        let sender = (&self.peer, self.transport);
-        let arrival = Arrival::new(&app, &thread, head, id, sender, self.now);
+        let sender = Rc::clone(&self.sender);
+        let arrival = Arrival::new(&app, &thread, head, id, &sender, self.now);
         self.is_secure = arrival.is_secure;
         let (next, route) = match arrival.look_up() {
             Lookup::Route(found) => {

@@ -2,13 +2,17 @@
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     rc::Rc,
     sync::{Arc, Once},
     time::{Duration, Instant},
 };
 
-use super::{Head, Thread, connection::Transport, forwarded::forwarded};
+use super::{
+    Head, Thread,
+    connection::{Sender, Transport},
+    forwarded::forwarded,
+};
 use crate::{
     app::{App, Route},
     failure::Refusal,
@@ -16,6 +20,7 @@ use crate::{
     reply::{Body, HeaderLines, Reply},
     target::{Cors, Request, Upstream},
 };
+use forebay_auth::Identity;
 use forebay_router::{Found, Outcome};
 
 /// Below it are the proofs that an authority asks for.
@@ -155,11 +160,13 @@ pub(super) struct Arrival<'a> {
     /// The address of the client, which may be behind a proxy.
     pub(super) peer: Rc<str>,
     pub(super) at: Instant,
-    transport: Transport,
+    sender: &'a Sender,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
+    /// Who the client has proved to be, if its route has asked for that.
+    identity: OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,
 }
@@ -170,10 +177,11 @@ impl<'a> Arrival<'a> {
         thread: &'a Rc<Thread>,
         head: &'a Head,
         id: &'a str,
-        (peer, transport): (&Rc<str>, Transport),
+        sender: &'a Sender,
         at: Instant,
     ) -> Self {
         let server = &app.config.server;
+        let (peer, transport) = (&sender.address, sender.transport);
         let said = forwarded(&server.trusted_proxies, server.forwarded, peer, head);
         let is_tls = said.as_ref().and_then(|said| said.is_tls);
         let is_plain = !is_tls.unwrap_or(transport != Transport::Plain);
@@ -192,8 +200,9 @@ impl<'a> Arrival<'a> {
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,
             is_secure: is_tls.unwrap_or(matches!(transport, Transport::Tls(_))),
-            transport,
+            sender,
             tls_port: is_redirected.then_some(tls_port),
+            identity: OnceCell::new(),
             upstream: RefCell::default(),
         }
     }
@@ -213,6 +222,8 @@ impl<'a> Arrival<'a> {
             rest: found.rest,
             peer: &self.peer,
             is_secure: self.is_secure,
+            certificate: self.sender.certificate.as_ref(),
+            identity: &self.identity,
             upstream: &self.upstream,
             thread: self.thread,
             app: self.app,
@@ -230,11 +241,12 @@ impl<'a> Arrival<'a> {
             let upstream = self.upstream.borrow();
             log.write(&Access {
                 peer: &self.peer,
+                user: self.identity.get().map_or("", |identity| identity.subject()),
                 method: head.method(),
                 path: head.path(),
                 query: head.query(),
                 version: head.version,
-                tls: match self.transport {
+                tls: match self.sender.transport {
                     Transport::Tls(version) => version,
                     Transport::Plain | Transport::Unix => "",
                 },

@@ -46,8 +46,8 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     }
     let generated = thread.request_id();
     let id = request_id(&head, &generated);
-    let sender = (&peer.address, peer.transport);
-    let arrival = Arrival::new(&app, &thread, &head, id, sender, at);
+    let sender = Rc::clone(&peer.sender);
+    let arrival = Arrival::new(&app, &thread, &head, id, &sender, at);
     let mut responder = Responder {
         arrival: &arrival,
         client: Http2Client::new(Rc::clone(&peer), body, respond),

@@ -22,7 +22,7 @@ use self::{
     answer::answer,
     stream::{Progress, Watched},
 };
-use super::{Limits, connection::Transport, thread::Thread, timer::Timer};
+use super::{Limits, connection::Sender, thread::Thread, timer::Timer};
 
 /// Requests of a connection that are answered at a time; a client that opens more has them refused.
 const STREAMS_MAX: u32 = 128;
@@ -39,8 +39,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The other side of a connection.
 pub(super) struct Peer {
     thread: Rc<Thread>,
-    address: Rc<str>,
-    transport: Transport,
+    sender: Rc<Sender>,
 }
 
 /// Serves a connection until one side ends it. `read` are its first bytes, if they have been read already.
@@ -48,8 +47,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     read: Vec<u8>,
     stream: S,
     thread: Rc<Thread>,
-    address: Rc<str>,
-    transport: Transport,
+    sender: Rc<Sender>,
 ) {
     let limits = thread.limits();
     let header_bytes_max = u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX);
@@ -69,8 +67,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let peer = Rc::new(Peer {
         thread: Rc::clone(&thread),
-        address,
-        transport,
+        sender,
     });
     let mut serving = Serving {
         connection,
