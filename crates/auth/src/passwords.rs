@@ -12,7 +12,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use argon2::{Argon2, Params, PasswordVerifier as _, password_hash::phc};
+use argon2::{Argon2, Params, PasswordHasher as _, PasswordVerifier as _, password_hash::phc};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Map;
 use tokio::sync::Semaphore;
 
@@ -37,9 +38,7 @@ pub struct PasswordHash(phc::PasswordHash);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordHashError {
     /// It is not a hash by Argon2id.
-    #[error(
-        "expected a hash by Argon2id that begins with `$argon2id$`, such as the program `argon2` prints with `-id -e`"
-    )]
+    #[error("expected a hash by Argon2id that begins with `$argon2id$`, as `forebay password` prints it")]
     Form,
     /// Checking it would take too much.
     #[error(
@@ -83,9 +82,23 @@ impl fmt::Display for PasswordHash {
 }
 
 impl PasswordHash {
+    /// Hashes a password, with a random salt.
+    pub fn of(password: &[u8]) -> Self {
+        let mut salt = [0; 16];
+        fill(&mut salt);
+        let hash = Argon2::default().hash_password_with_salt(password, &salt);
+        Self(hash.expect("the default cost and a salt of 16 bytes can be used"))
+    }
+
     fn is_of(&self, password: &[u8]) -> bool {
         Argon2::default().verify_password(password, &self.0).is_ok()
     }
+}
+
+fn fill(bytes: &mut [u8]) {
+    SystemRandom::new()
+        .fill(bytes)
+        .expect("the system has random numbers");
 }
 
 /// A user.
@@ -124,8 +137,7 @@ impl Passwords {
             (name, (user.password, Arc::new(identity)))
         };
         let mut key = Digest::default();
-        ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut key)
-            .expect("the system has random numbers");
+        fill(&mut key);
         // Half of the cores, so that passwords do not hold up everything else.
         let at_a_time = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
         Self {

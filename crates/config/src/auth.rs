@@ -80,7 +80,7 @@ section! {
 section! {
     /// `auth.NAME.basic.USER`
     pub struct UserAuth {
-        /// The hash of the password by Argon2id: what `argon2 SALT -id -e` prints.
+        /// The hash of the password by Argon2id: what `forebay password` prints.
         password: PasswordHash,
         /// What the user may do; routes ask for it by `scopes`.
         scopes: Vec<String> = "",

@@ -47,6 +47,20 @@ pub(crate) fn authenticators(
     configured.iter().map(authenticator).collect()
 }
 
+/// Reads the files of keys of a configuration. No URL is asked.
+pub fn check_keys(config: &config::Config) -> Result<(), AuthError> {
+    for (name, auth) in &config.auth {
+        let location = auth.jwt.as_ref().and_then(config::JwtAuth::keys);
+        if let Some(location @ KeyLocation::File(_)) = location {
+            KeySource::start(location).map_err(|source| AuthError {
+                name: name.clone(),
+                source,
+            })?;
+        }
+    }
+    Ok(())
+}
+
 fn method(auth: &config::Auth, known: &KeySources) -> Result<Method, KeySourceError> {
     if let Some(jwt) = &auth.jwt {
         let location = jwt.keys().expect("the configuration was checked");

@@ -59,6 +59,7 @@ async function decodeRequest(bytes) {
     headers: [...request.headers],
     peer: request.ip,
     id: request.id,
+    ...(request.user && { identity: JSON.stringify(request.user) }),
     body_hex: Buffer.from(body).toString('hex'),
   };
 }

@@ -32,7 +32,8 @@ def payload_bytes(kind, payload):
     if kind == wire.REQUEST:
         text = {name: payload[name] for name in ("remaining_ms", "method", "path", "query", "route", "peer")}
         pairs = {name: [tuple(pair) for pair in payload[name]] for name in ("params", "headers")}
-        return wire.request_payload(**text, **pairs, request_id=payload["id"], body=bytes.fromhex(payload["body_hex"]))
+        identity = payload.get("identity", "")
+        return wire.request_payload(**text, **pairs, request_id=payload["id"], identity=identity, body=bytes.fromhex(payload["body_hex"]))
     if kind == wire.WINDOW:
         return wire.U32.pack(payload["bytes"])
     if kind == wire.ABORT:
@@ -57,6 +58,7 @@ def decoded_request(data):
         "headers": [list(pair) for pair in request.headers.pairs],
         "peer": request.ip,
         "id": request.id,
+        **({"identity": request._identity.decode()} if request.user else {}),
         "body_hex": request.bytes().hex(),
     }
 
