@@ -1,6 +1,7 @@
 //! Who a client has proved to be.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// What a client has presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,15 @@ impl CredentialKind {
     }
 }
 
+/// As handlers get it, in this order.
+#[derive(Serialize)]
+struct Written<'a> {
+    subject: &'a str,
+    kind: &'a str,
+    scopes: &'a [String],
+    claims: Map<String, Value>,
+}
+
 /// Who a client has proved to be, and what it may do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
@@ -47,12 +57,18 @@ impl Identity {
         scopes: Vec<String>,
         claims: Map<String, Value>,
     ) -> Self {
-        let json = json!({ "subject": subject, "kind": kind.name(), "scopes": scopes, "claims": claims });
+        let written = Written {
+            subject: &subject,
+            kind: kind.name(),
+            scopes: &scopes,
+            claims,
+        };
+        let json = serde_json::to_string(&written).expect("names and JSON values can be written");
         Self {
             subject,
             kind,
             scopes,
-            json: json.to_string(),
+            json,
         }
     }
 

@@ -86,7 +86,7 @@ pub struct KeySource {
     /// The number of attempts so far, successful or not.
     attempts: watch::Sender<u64>,
     /// Wakes the thread before its time.
-    asked: Notify,
+    asked: Arc<Notify>,
     /// Dropping it ends the thread.
     _stop: Option<oneshot::Sender<()>>,
 }
@@ -104,7 +104,8 @@ impl KeySource {
     /// Reads a file, or starts to ask a URL, which this does not wait for.
     pub fn start(location: KeyLocation) -> Result<Arc<Self>, KeySourceError> {
         let source = |location, keys, stop| {
-            let is_fetching = stop_is_some(&stop);
+            let stop: Option<oneshot::Sender<()>> = stop;
+            let is_fetching = stop.is_some();
             Self {
                 location,
                 keys: RwLock::new(Arc::new(keys)),
@@ -115,7 +116,7 @@ impl KeySource {
                     text: Vec::new(),
                 }),
                 attempts: watch::Sender::new(0),
-                asked: Notify::new(),
+                asked: Arc::default(),
                 _stop: stop,
             }
         };
@@ -136,7 +137,7 @@ impl KeySource {
                 let (url, refresh) = (url.clone(), *refresh);
                 let (stop, stopped) = oneshot::channel();
                 let this = Arc::new(source(location, KeySet::default(), Some(stop)));
-                let weak = Arc::downgrade(&this);
+                let (weak, asked) = (Arc::downgrade(&this), Arc::clone(&this.asked));
                 let runtime = runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
@@ -146,7 +147,7 @@ impl KeySource {
                         tokio::select! {
                             // An error: the sender is dropped.
                             _ = stopped => {}
-                            () = keep_fetching(weak, fetcher, url, refresh) => {}
+                            () = keep_fetching(weak, &asked, fetcher, url, refresh) => {}
                         }
                     });
                     // Does not wait for a name that is being resolved.
@@ -225,28 +226,33 @@ impl KeySource {
     }
 }
 
-fn stop_is_some(stop: &Option<oneshot::Sender<()>>) -> bool {
-    stop.is_some()
-}
-
-async fn keep_fetching(source: Weak<KeySource>, fetcher: Fetcher, url: Uri, refresh: Duration) {
+async fn keep_fetching(
+    source: Weak<KeySource>,
+    asked: &Notify,
+    fetcher: Fetcher,
+    url: Uri,
+    refresh: Duration,
+) {
     let mut pause = RETRY_PAUSE_MIN;
     loop {
         let fetched = fetcher.get(&url).await;
         let fetched = fetched
             .map(|text| text.to_vec())
             .map_err(|error| error.to_string());
-        let Some(source) = source.upgrade() else { return };
-        let wait = if source.note(&url, fetched) {
-            pause = RETRY_PAUSE_MIN;
-            refresh
-        } else {
-            let wait = pause.min(refresh);
-            pause = (pause * 2).min(RETRY_PAUSE_MAX);
-            wait
+        let Some(is_good) = source.upgrade().map(|source| source.note(&url, fetched)) else {
+            return;
         };
-        // An error: nobody has asked.
-        let _ = timeout(wait, source.asked.notified()).await;
-        source.progress.lock().is_fetching = true;
+        let wait = if is_good { refresh } else { pause.min(refresh) };
+        pause = if is_good {
+            RETRY_PAUSE_MIN
+        } else {
+            (pause * 2).min(RETRY_PAUSE_MAX)
+        };
+        // An error: nobody has asked. The source is not held meanwhile, so that it can end.
+        let _ = timeout(wait, asked.notified()).await;
+        match source.upgrade() {
+            Some(source) => source.progress.lock().is_fetching = true,
+            None => return,
+        }
     }
 }

@@ -122,3 +122,14 @@ fn a_file_that_cannot_be_used_says_why() {
         "{text}"
     );
 }
+
+#[test]
+fn keys_that_nobody_uses_are_not_kept() {
+    let server = KeyServer::start(Some(ok(&key_set(&[&Key::new("one")]))));
+    let source = KeySource::start(server.location()).unwrap();
+    until("the keys are asked for", || server.requests() == 1);
+    let weak = std::sync::Arc::downgrade(&source);
+    drop(source);
+    // Not only after the hour until they would be fetched again.
+    until("its thread has let it go", || weak.strong_count() == 0);
+}
