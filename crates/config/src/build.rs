@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub(crate) static SECTIONS: &[Declared] = &[
     Declared::of::<Server>("server", Shape::Once),
     Declared::of::<Certificate>("tls", Shape::Named("certificate")),
-    Declared::of::<Auth>("auth", Shape::Named("authentication")),
+    Declared::of::<Auth>("auth", Shape::Named("realm")),
     Declared::of::<Admin>("admin", Shape::Once),
     Declared::of::<Log>("log", Shape::Once),
     Declared::of::<Trace>("trace", Shape::Once),
