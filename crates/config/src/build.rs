@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_clients::RedisOptions;
 
+use crate::auth::Auth;
 use crate::clients::{KafkaCluster, MailServer, S3Bucket};
 use crate::error::{Noted, nearest};
 use crate::fields::{Fields, Value};
@@ -35,6 +36,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub(crate) static SECTIONS: &[Declared] = &[
     Declared::of::<Server>("server", Shape::Once),
     Declared::of::<Certificate>("tls", Shape::Named("certificate")),
+    Declared::of::<Auth>("auth", Shape::Named("realm")),
     Declared::of::<Admin>("admin", Shape::Once),
     Declared::of::<Log>("log", Shape::Once),
     Declared::of::<Trace>("trace", Shape::Once),
@@ -91,6 +93,8 @@ pub struct Config {
     pub proxies: BTreeMap<String, Proxy>,
     /// `[script.NAME]`, by name.
     pub scripts: BTreeMap<String, Script>,
+    /// `[auth.NAME]`, by name.
+    pub auth: BTreeMap<String, Auth>,
     /// `[sql.NAME]`, by name.
     pub sql: BTreeMap<String, Database>,
     /// `[redis.NAME]`, by name: Redis servers for rules.
@@ -157,6 +161,7 @@ impl<'a> Context<'a> {
             folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
             included: Vec::new(),
             tls: self.named("tls"),
+            auth: self.named("auth"),
             trace: self.once("trace"),
             store: self.has_store().then(|| self.once("store")).flatten(),
             pools: self.named("pool"),
@@ -176,6 +181,16 @@ impl<'a> Context<'a> {
             log: log?,
             records: records?,
         };
+        for (name, fields) in self.sections.of("auth") {
+            let needs_certificates = config
+                .auth
+                .get(name)
+                .is_some_and(|auth| auth.certificate.is_some());
+            if needs_certificates && config.server.client_ca.is_none() {
+                let message = "clients are asked for no certificates: `server.client_ca` names the authorities that sign them";
+                self.note(fields.problem("certificate", message));
+            }
+        }
         for (name, fields) in self.sections.of("sql") {
             let threads = config.sql_threads(name);
             if let Some(database) = config.sql.get_mut(name) {
@@ -332,6 +347,7 @@ impl Config {
         let mut out = String::new();
         once(&mut out, "server", Some(&self.server));
         named(&mut out, "tls", &self.tls);
+        named(&mut out, "auth", &self.auth);
         once(&mut out, "admin", Some(&self.admin));
         once(&mut out, "log", Some(&self.log));
         once(&mut out, "trace", self.trace.as_ref());

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod auth;
 mod build;
 mod clients;
 mod content_type;
@@ -47,6 +48,7 @@ mod workflow;
 use std::io::Read;
 use std::path::Path;
 
+pub use auth::{ApiKeyAuth, Auth, CertificateAuth, JwtAuth, TokenAuth, UserAuth};
 pub use build::Config;
 pub use clients::{KafkaCluster, MailServer, S3Bucket};
 pub use content_type::content_type_of;

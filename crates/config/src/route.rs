@@ -51,6 +51,10 @@ section! {
         /// Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must
         /// not send such headers.
         cors: Option<Cors>,
+        /// Who is answered: clients that prove who they are in one of these ways, each the NAME of an `[auth.NAME]`. Without the key, everybody.
+        auth: Vec<String> as names("auth") = "" => "401 with `WWW-Authenticate`",
+        /// For `auth`: what a client must be allowed to do, each of these.
+        scopes: Vec<String> = "" => "403",
         /// Replaces `server.compress` here.
         compress: Compress | "server.compress",
         /// What answers.
@@ -243,11 +247,16 @@ impl Route {
 
     fn unused(&self) -> Unused {
         let keys = ["queue_timeout", "run_timeout", "retry"];
-        unless(
-            matches!(self.target, Target::Pool(_)),
-            &keys,
-            "only a route with `pool` has it",
-        )
+        let is_pool = matches!(self.target, Target::Pool(_));
+        [
+            unless(is_pool, &keys, "only a route with `pool` has it"),
+            unless(
+                !self.auth.is_empty(),
+                &["scopes"],
+                "only a route with `auth` has it",
+            ),
+        ]
+        .concat()
     }
 
     /// Upper case, without duplicates; empty: every method.

@@ -114,6 +114,7 @@ pub fn dialect_request(bytes: &[u8]) {
         headers: [(&b"x-header"[..], value)].into_iter(),
         peer,
         id: value,
+        identity: if value.is_empty() { b"" } else { b"{}" },
         body,
     }
     .put(&mut payload);

@@ -417,6 +417,7 @@ impl Calls {
             5 => request.headers,
             6 => request.peer,
             7 => request.id,
+            8 => request.identity,
             _ => request.body,
         }
     }

@@ -28,6 +28,7 @@ use self::{
     upstreams::{HealthChecks, proxies},
 };
 use crate::{
+    auth::{AuthError, Authenticators, KeySources, RouteAuth, authenticators},
     calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
     compression::Compression,
@@ -63,6 +64,8 @@ pub(crate) struct Services {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteMetrics,
+    /// Keys of token issuers.
+    pub(crate) key_sources: KeySources,
     /// The groups of other HTTP servers that some app still has.
     pub(crate) proxies: Mutex<Vec<Weak<Group>>>,
     pub(crate) scripts: ScriptMetrics,
@@ -159,6 +162,8 @@ impl KeptPools {
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
+    /// `None`: everybody is answered.
+    auth: Option<RouteAuth>,
     /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
@@ -184,6 +189,9 @@ impl Route {
         let left = self.policies.check(request.head, request.peer, request.arrived)?;
         if let Some(origins) = &self.origins {
             origins.check(request.head, self.cors.as_ref())?;
+        }
+        if let Some(auth) = &self.auth {
+            auth.check(request, client).await?;
         }
         let mut reply = self.target.answer(request, client).await?;
         self.policies.apply(left, &mut reply);
@@ -221,6 +229,9 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
+    /// The keys of a token issuer cannot be read.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
@@ -331,6 +342,7 @@ impl App {
         })?;
         let certificates = certificates(&config, &services.acme)?;
         let tls = tls(&config, &certificates)?;
+        let authenticators = authenticators(&config.auth, &services.key_sources)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
@@ -372,6 +384,7 @@ impl App {
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
+            authenticators: &authenticators,
             records: records.as_ref(),
             pools: &pools,
             proxies: &proxies,
@@ -441,6 +454,7 @@ impl App {
 
 /// The parts from which targets are built.
 struct Parts<'a> {
+    authenticators: &'a Authenticators,
     pools: &'a BTreeMap<String, Pool>,
     proxies: &'a BTreeMap<String, Arc<Group>>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
@@ -474,6 +488,7 @@ fn rules(
             target: Route {
                 deadline: route.deadline,
                 body_bytes_max: route.body_bytes_max,
+                auth: RouteAuth::new(route, parts.authenticators),
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route, cors))

@@ -11,7 +11,10 @@ mod sql;
 pub(crate) use forebay_workflow::with_causes;
 
 pub(crate) use self::sql::SqlFailure;
-use crate::{conditions::TagsError, policy::Left, reply::Reply, store::path::PathError, watch::Problem};
+use crate::{
+    auth::AuthFailure, conditions::TagsError, policy::Left, reply::Reply, store::path::PathError,
+    watch::Problem,
+};
 
 /// The reason a request was not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -151,6 +154,8 @@ pub(crate) enum Refusal {
     Sql(SqlFailure),
     #[error(transparent)]
     Workflow(WorkflowFailure),
+    #[error(transparent)]
+    Auth(Box<AuthFailure>),
     #[error("the newest code is not in force: {0}")]
     NewestCode(Arc<Problem>),
 }
@@ -421,6 +426,11 @@ impl Refusal {
             | Self::Parameter { .. }
             | Self::ParameterBody { .. }
             | Self::Untellable { .. } => Class::BadInput,
+            Self::Auth(failure) => match &**failure {
+                AuthFailure::Refused { cause, .. } if cause.is_temporary() => Class::Overload,
+                AuthFailure::Refused { .. } => Class::Unauthorized,
+                AuthFailure::Scope { .. } => Class::Forbidden,
+            },
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
@@ -607,6 +617,11 @@ impl Refusal {
             Self::Range { size } => headers.push_known("content-range", &format!("bytes */{size}")),
             Self::TokenNeeded { .. } | Self::ReleaseTokenNeeded => {
                 headers.push_known("www-authenticate", "Bearer");
+            }
+            Self::Auth(failure) => {
+                for challenge in failure.challenges() {
+                    headers.push_known("www-authenticate", challenge);
+                }
             }
             Self::WrongToken { .. } => headers.push_known("www-authenticate", WRONG_TOKEN),
             Self::RateLimited { left } => left.put(headers),

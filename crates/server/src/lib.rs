@@ -4,6 +4,7 @@
 
 mod admin;
 mod app;
+mod auth;
 mod calls;
 mod check;
 mod compression;
@@ -28,10 +29,12 @@ mod traces;
 mod watch;
 
 pub use app::{BuildError, development_certificate};
+pub use auth::{AuthError, check_keys};
 pub use check::{
     CheckedStatements, HandlerFaults, ScriptFaults, check_certificates, check_handlers, check_scripts,
     check_statements, check_workflows,
 };
+pub use forebay_auth::PasswordHash;
 pub use forebay_config as config;
 pub use forebay_pool::guard;
 pub use forebay_runtimes::SdkError;

@@ -240,6 +240,7 @@ impl Server {
             supervisor,
             mailboxes: Mailboxes::new(threads),
             routes: RouteMetrics::new(threads),
+            key_sources: parking_lot::Mutex::default(),
             proxies: parking_lot::Mutex::default(),
             scripts: ScriptMetrics::default(),
             workflows: Arc::default(),

@@ -3,6 +3,7 @@
 
 mod certificate;
 mod challenge;
+mod client_certificate;
 mod development;
 mod private_file;
 mod server;
@@ -12,6 +13,7 @@ use std::{path::Path, sync::Arc};
 pub use self::{
     certificate::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate, Validity},
     challenge::{ACME_TLS, challenge_config},
+    client_certificate::{CertificateName, ClientCertificate},
     development::development_certificate,
     private_file::write_private,
     server::{ClientCertificates, server_config},

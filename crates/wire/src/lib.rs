@@ -24,6 +24,7 @@ pub use page::{
 pub use pairs::{Pairs, put_pair};
 pub use request::{
     CONNECTION_BYTES, Connection, REQUEST_TABLE_BYTES, RequestParts, RequestView, set_remaining_ms,
+    without_identity,
 };
 pub use response::{ContentKind, RESPONSE_TABLE_BYTES, ResponseHead, ResponseView, set_run_us};
 

@@ -4,6 +4,10 @@ use crate::{WireError, frame::u32_at, put_pair};
 
 /// Bytes of the fixed part in front of a REQUEST's parts.
 pub const REQUEST_TABLE_BYTES: usize = 36;
+/// Where the length of `id` is in the table.
+const ID_LENGTH_AT: usize = 32;
+/// Set in the length of `id`: an identity follows it.
+const HAS_IDENTITY: u32 = 1 << 31;
 
 /// Bytes of a [`Connection`].
 pub const CONNECTION_BYTES: usize = 4;
@@ -46,6 +50,8 @@ pub struct RequestParts<'a, P, H> {
     pub peer: &'a [u8],
     /// The request's id, whether or not it is among the headers.
     pub id: &'a [u8],
+    /// Who the client has proved to be, as JSON; empty if it has not been asked.
+    pub identity: &'a [u8],
     /// The body's first bytes.
     pub body: &'a [u8],
 }
@@ -82,6 +88,11 @@ where
             out.extend_from_slice(part);
             close(out, start);
         }
+        if !self.identity.is_empty() {
+            out[table + REQUEST_TABLE_BYTES - 1] |= (HAS_IDENTITY >> 24) as u8;
+            out.extend_from_slice(&(self.identity.len() as u32).to_le_bytes());
+            out.extend_from_slice(self.identity);
+        }
         out.extend_from_slice(self.body);
     }
 }
@@ -89,6 +100,18 @@ where
 /// Sets the remaining time in a payload made by [`RequestParts::put`]. A job may wait between encoding and sending.
 pub fn set_remaining_ms(payload: &mut [u8], remaining_ms: u32) {
     payload[..4].copy_from_slice(&remaining_ms.to_le_bytes());
+}
+
+/// A payload made by [`RequestParts::put`] without its identity, for a worker that does not know of identities; `None` if it has none.
+pub fn without_identity(payload: &[u8]) -> Option<Vec<u8>> {
+    let view = RequestView::decode(payload)
+        .ok()
+        .filter(|view| !view.identity.is_empty())?;
+    let body_at = payload.len() - view.body.len();
+    let mut plain = payload[..body_at - view.identity.len() - 4].to_vec();
+    plain[REQUEST_TABLE_BYTES - 1] &= !((HAS_IDENTITY >> 24) as u8);
+    plain.extend_from_slice(view.body);
+    Some(plain)
 }
 
 /// A decoded REQUEST payload; every part borrows from it.
@@ -106,6 +129,7 @@ pub struct RequestView<'a> {
     pub headers: &'a [u8],
     pub peer: &'a [u8],
     pub id: &'a [u8],
+    pub identity: &'a [u8],
     pub body: &'a [u8],
 }
 
@@ -120,9 +144,14 @@ impl<'a> RequestView<'a> {
         let Some((table, mut rest)) = payload.split_at_checked(REQUEST_TABLE_BYTES) else {
             return Err(truncated(REQUEST_TABLE_BYTES as u64));
         };
+        let has_identity = u32_at(table, ID_LENGTH_AT) & HAS_IDENTITY != 0;
+        let length = |at| match at {
+            ID_LENGTH_AT => u32_at(table, at) & !HAS_IDENTITY,
+            at => u32_at(table, at),
+        };
         let lengths: u64 = (4..REQUEST_TABLE_BYTES)
             .step_by(4)
-            .map(|at| u64::from(u32_at(table, at)))
+            .map(|at| u64::from(length(at)))
             .sum();
         if lengths > rest.len() as u64 {
             return Err(truncated(REQUEST_TABLE_BYTES as u64 + lengths));
@@ -130,12 +159,20 @@ impl<'a> RequestView<'a> {
         let mut field = 0;
         let mut part = || {
             field += 4;
-            let (part, after) = rest.split_at(u32_at(table, field) as usize);
+            let (part, after) = rest.split_at(length(field) as usize);
             rest = after;
             part
         };
         let (method, path, query, route) = (part(), part(), part(), part());
         let (params, headers, peer, id) = (part(), part(), part(), part());
+        let mut identity = &[][..];
+        if has_identity {
+            let before = (REQUEST_TABLE_BYTES as u64) + lengths + 4;
+            let (length, after) = rest.split_at_checked(4).ok_or(truncated(before))?;
+            let length = u32_at(length, 0);
+            let split = after.split_at_checked(length as usize);
+            (identity, rest) = split.ok_or(truncated(before + u64::from(length)))?;
+        }
         let remaining_ms = u32_at(table, 0);
         Ok(Self {
             remaining_ms,
@@ -147,6 +184,7 @@ impl<'a> RequestView<'a> {
             headers,
             peer,
             id,
+            identity,
             body: rest,
         })
     }

@@ -2,7 +2,7 @@
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
 import type { FetchHandler, Handler, Hook } from './handler.js';
 import { bunUpgrade, type BunUpgradeOptions, type BunWebSocketHandlers } from './node-http/bun-websocket.js';
-import type { WireRequest } from './request.js';
+import type { User, WireRequest } from './request.js';
 import { webRequest } from './web.js';
 import type { WebSocketUpgrade } from './websocket.js';
 
@@ -52,6 +52,11 @@ export class FetchContext implements Context {
 
   remaining(): number {
     return this.#context.remaining();
+  }
+
+  /** Who the client has proved to be; null where the route in `forebay.toml` does not ask for that (`auth`). */
+  get user(): User | null {
+    return this.#request.user;
   }
 
   /** The client's address as `Server` of Bun tells it, and `getConnInfo` of `hono/bun` reads it; null if it came over a Unix socket. */

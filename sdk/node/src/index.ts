@@ -38,7 +38,7 @@ export {
   type WebSocketMessage,
   type WebSocketUpgrade,
 } from './websocket.js';
-export type { HttpRequest } from './request.js';
+export type { HttpRequest, User } from './request.js';
 export type { RequestHeaders } from './headers.js';
 export type { UploadedFile, UploadedForm } from './form.js';
 export type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from './context.js';

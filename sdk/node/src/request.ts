@@ -20,6 +20,7 @@ import {
   more,
   pairs,
   part,
+  user,
   utf8,
   type Source,
 } from './source.js';
@@ -52,6 +53,11 @@ export interface HttpRequest<Params = Record<string, string>> {
   readonly cookies: Readonly<Record<string, string>>;
   /** The client's address, such as `203.0.113.9` or `::1`; empty when it came over a Unix socket. */
   readonly ip: string;
+  /**
+   * Who the client has proved to be; null where the route in `forebay.toml` does not ask for that (`auth`). It is not a header, so no client
+   * can send it.
+   */
+  readonly user: User | null;
   /** The request's id: the `x-request-id` it came with, or the one the server gave it. It is in every log line. */
   readonly id: string;
   /** The pattern in `forebay.toml` that led here, such as `/users/*`. */
@@ -69,6 +75,18 @@ export interface HttpRequest<Params = Record<string, string>> {
   form(): Promise<UploadedForm>;
   /** The body piece by piece, with back-pressure up to the client. */
   stream(): ReadableStream<Uint8Array>;
+}
+
+/** Who a client has proved to be. */
+export interface User {
+  /** Its name: of the user, the client or the device. */
+  readonly subject: string;
+  /** What it has presented. */
+  readonly kind: 'jwt' | 'token' | 'password' | 'api_key' | 'certificate';
+  /** What it may do. */
+  readonly scopes: readonly string[];
+  /** What else is known of it: the claims of its token that the configuration selects, or the names in its certificate. */
+  readonly claims: Readonly<Record<string, unknown>>;
 }
 
 /** Supplies the rest of a body that did not arrive whole with the request. */
@@ -92,6 +110,7 @@ interface RequestCache {
   query?: URLSearchParams;
   headers?: RequestHeaders;
   cookies?: Record<string, string>;
+  user?: User | null;
 }
 
 // Symbol members, because the script engine takes twice as long to construct an object with private ones.
@@ -224,6 +243,11 @@ export class WireRequest implements HttpRequest {
 
   get id(): string {
     return part(this[SOURCE], ID);
+  }
+
+  get user(): User | null {
+    const cache = cacheOf(this);
+    return cache.user === undefined ? (cache.user = user(this[SOURCE])) : cache.user;
   }
 
   async json<T = unknown>(): Promise<T> {

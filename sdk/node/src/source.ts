@@ -3,7 +3,7 @@
  * Scripts, which have neither, replace this module with one of the same functions.
  */
 import { Buffer } from 'node:buffer';
-import type { BodySource } from './request.js';
+import type { BodySource, User } from './request.js';
 import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
 
 /**
@@ -27,6 +27,7 @@ export interface Message {
   readonly query: string;
   readonly route: string;
   readonly peer: string;
+  readonly user?: User;
   readonly request_id: string;
   /** Milliseconds until the deadline; 0: none. */
   readonly remaining_ms: number;
@@ -44,7 +45,8 @@ export const PARAMS = 4;
 export const HEADERS = 5;
 export const PEER = 6;
 export const ID = 7;
-const BODY = 8;
+/** Without the bit that says whether an identity follows. */
+const LENGTH = 0x7fff_ffff;
 const PERCENT = 37;
 
 const BEYOND_ASCII = /[^\0-\x7f]/;
@@ -89,7 +91,15 @@ export function part(source: Source, index: number): string {
   const { bytes, at, message } = source;
   if (message !== undefined) return messagePart(message, index);
   const start = partAt(source, index);
-  return bytes.utf8Slice(start, start + readU32(bytes, at + 4 + index * 4));
+  return bytes.utf8Slice(start, start + (readU32(bytes, at + 4 + index * 4) & LENGTH));
+}
+
+/** Who the client has proved to be; null if the route does not ask for that. */
+export function user(source: Source): User | null {
+  const { bytes, message } = source;
+  if (message !== undefined) return message.user ?? null;
+  const { start, length } = identityAt(source);
+  return length === 0 ? null : (JSON.parse(bytes.utf8Slice(start, start + length)) as User);
 }
 
 /** `[name, value, ...]` of the parameters (UTF-8) or the headers (decoded as Latin-1). */
@@ -129,7 +139,7 @@ export function bodyText(source: Source): string {
   const { message } = source;
   if (message?.body !== undefined) return message.body.toWellFormed();
   if (message !== undefined) return utf8(bodyBytes(source));
-  return source.bytes.utf8Slice(partAt(source, BODY), source.end);
+  return source.bytes.utf8Slice(bodyAt(source), source.end);
 }
 
 /** The part of the body that arrived with the request. */
@@ -137,14 +147,14 @@ export function bodyBytes(source: Source): Uint8Array {
   const { message } = source;
   if (message?.body_base64 !== undefined) return Buffer.from(message.body_base64, 'base64');
   if (message !== undefined) return Buffer.from(message.body ?? '');
-  return source.bytes.subarray(partAt(source, BODY), source.end);
+  return source.bytes.subarray(bodyAt(source), source.end);
 }
 
 /** Whether any part of the body arrived with the request. */
 export function hasBody(source: Source): boolean {
   const { message } = source;
   if (message !== undefined) return (message.body_base64 ?? message.body ?? '') !== '';
-  return partAt(source, BODY) < source.end;
+  return bodyAt(source) < source.end;
 }
 
 /** The source of the rest of the body; null if all of it arrived with the request. */
@@ -174,6 +184,19 @@ function messagePart(message: Message, index: number): string {
     default:
       return message.request_id;
   }
+}
+
+/** The place of the identity; the length is 0 if there is none. */
+function identityAt(source: Source): { start: number; length: number } {
+  const { bytes, at } = source;
+  const ofId = readU32(bytes, at + 4 + ID * 4);
+  const end = partAt(source, ID) + (ofId & LENGTH);
+  return ofId > LENGTH ? { start: end + 4, length: readU32(bytes, end) } : { start: end, length: 0 };
+}
+
+function bodyAt(source: Source): number {
+  const { start, length } = identityAt(source);
+  return start + length;
 }
 
 function partAt({ bytes, at }: Source, index: number): number {

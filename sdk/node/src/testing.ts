@@ -17,7 +17,7 @@
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from './context.js';
 import { loadHandler, type FetchHandler, type Handler, type LoadedHandler } from './handler.js';
 import { errorReply, toReply, type Reply } from './reply.js';
-import { WireRequest } from './request.js';
+import { WireRequest, type User } from './request.js';
 import { Router } from './router.js';
 import { freshStore } from './test-store.js';
 import { CONTENT_TYPES, requestPayload, type Bytes } from './wire.js';
@@ -30,6 +30,8 @@ export interface TestRequest extends RequestInit {
   params?: Readonly<Record<string, string>>;
   /** The client's address; 127.0.0.1 when left out. */
   ip?: string;
+  /** Who the client has proved to be; only its `subject` must be there. Nobody when left out. */
+  user?: Partial<User> & { readonly subject: string };
   /** Milliseconds until the deadline; none when left out. */
   deadlineMs?: number;
 }
@@ -168,7 +170,7 @@ class TestContext implements Context {
 /** The payload of the REQUEST frame that the server would send. */
 async function payloadOf(method: string, path: string, init: TestRequest, id: string): Promise<Bytes> {
   if (!path.startsWith('/')) throw new TypeError(`the path ${JSON.stringify(path)} must start with /`);
-  const { json, params = {}, ip = '127.0.0.1', deadlineMs = 0, ...plain } = init;
+  const { json, params = {}, ip = '127.0.0.1', user, deadlineMs = 0, ...plain } = init;
   const headers = new Headers(plain.headers);
   if (json !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json');
   const body = json === undefined ? (plain.body ?? null) : JSON.stringify(json);
@@ -190,6 +192,7 @@ async function payloadOf(method: string, path: string, init: TestRequest, id: st
     headers: [...headers].flat(),
     peer: ip,
     id: headers.get('x-request-id') ?? id,
+    identity: user && JSON.stringify({ kind: 'jwt', scopes: [], claims: {}, ...user }),
     body: bytes,
   });
 }

@@ -227,18 +227,21 @@ export interface RequestParts {
   headers: readonly string[];
   peer: string;
   id: string;
+  /** Who the client has proved to be, as JSON. */
+  identity?: string | undefined;
   body: Uint8Array;
 }
 
 /** Builds the payload of a REQUEST frame as the server writes it. */
 export function requestPayload(request: RequestParts): Bytes {
-  const { remainingMs, method, path, query, route, params, headers, peer, id, body } = request;
+  const { remainingMs, method, path, query, route, params, headers, peer, id, identity = '', body } = request;
   // Each UTF-8 byte becomes one Latin-1 character, so that it passes through a pair block unchanged.
   const named = params.length === 0 ? params : params.map((text) => Buffer.from(text).toString('latin1'));
   const texts = [method, path, query, route];
   const lengths = texts.map((text) => Buffer.byteLength(text));
   lengths.push(pairsBytes(named), pairsBytes(headers), Buffer.byteLength(peer), Buffer.byteLength(id));
-  let length = REQUEST_TABLE_BYTES + body.length;
+  const identityBytes = Buffer.byteLength(identity);
+  let length = REQUEST_TABLE_BYTES + body.length + (identity === '' ? 0 : 4 + identityBytes);
   for (const part of lengths) length += part;
   const bytes = Buffer.allocUnsafe(length) as Bytes;
   writeU32(bytes, 0, remainingMs);
@@ -251,6 +254,11 @@ export function requestPayload(request: RequestParts): Bytes {
   at = writePairs(bytes, writePairs(bytes, at, named), headers);
   at += bytes.utf8Write(peer, at, lengths[6]!);
   at += bytes.utf8Write(id, at, lengths[7]!);
+  if (identity !== '') {
+    bytes[REQUEST_TABLE_BYTES - 1]! |= 0x80;
+    writeU32(bytes, at, identityBytes);
+    at += 4 + bytes.utf8Write(identity, at + 4, identityBytes);
+  }
   bytes.set(body, at);
   return bytes;
 }

@@ -206,6 +206,7 @@ describe('the vectors of lines', () => {
         headers: source.pairs(from, source.HEADERS),
         peer: part(source.PEER),
         id: part(source.ID),
+        ...(source.user(from) && { identity: JSON.stringify(source.user(from)) }),
         body_hex: Buffer.from(source.bodyBytes(from)).toString('hex'),
       };
       assert.deepEqual(read, { ...request, params: request.params.flat(), headers: request.headers.flat() });

@@ -33,6 +33,19 @@ describe('the test kit', () => {
     assert.deepEqual(events, ['module start', 'start', 'stop', 'module stop']);
   });
 
+  it('calls for a user, or for nobody', async () => {
+    const user = { subject: 'Jürgen', kind: 'token', scopes: ['a'], claims: { email: 'j@example.org' } };
+    for (const form of [(request) => json(request.user), { fetch: (_, env) => Response.json(env.user) }]) {
+      const app = testing(form);
+      const post = { user, body: 'x'.repeat(100) };
+      assert.deepEqual(await (await app.post('/', post)).json(), user);
+      assert.deepEqual(await (await app.get('/', { user: { subject: 'ada' } })).json(), { subject: 'ada', kind: 'jwt', scopes: [], claims: {} });
+      assert.equal(await (await app.get('/')).json(), null);
+    }
+    const read = testing(async (request) => `${request.id} ${request.user?.subject} ${await request.text()}`);
+    assert.equal(await (await read.post('/', { user, body: 'body' })).text(), 'test-1 Jürgen body');
+  });
+
   it('takes modules, routers, functions and fetch handlers', async () => {
     const handler = () => 'x';
     for (const form of [{ handler }, { default: handler }, handler, router().get('/', handler), { fetch: () => new Response('x') }, { default: { fetch: () => new Response('x') } }]) {

@@ -62,6 +62,7 @@ async function decodeRequest(bytes, flags) {
     headers: [...request.headers],
     peer: request.ip,
     id: request.id,
+    ...(request.user && { identity: JSON.stringify(request.user) }),
     body_hex: Buffer.from(body).toString('hex'),
     ...(hasConnection && { connection: { port: bytes.readUInt16LE(end), tls: bytes[end + 2] === 1 } }),
   };

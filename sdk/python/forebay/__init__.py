@@ -14,7 +14,7 @@ from ._context import Context, Interrupted, Log, State, WorkerContext, WorkerInf
 from ._fields import Fields, Headers
 from ._form import Form, UploadedFile
 from ._reply import HttpError, Reply, json, reply, text
-from ._request import AsyncRequest, Request
+from ._request import AsyncRequest, Request, User
 from ._version import VERSION as __version__
 from ._websocket import WebSocket, broadcast
 
@@ -32,6 +32,7 @@ __all__ = [
     "Request",
     "State",
     "UploadedFile",
+    "User",
     "WebSocket",
     "WorkerContext",
     "WorkerInfo",

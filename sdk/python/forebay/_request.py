@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json as _json
-from typing import Any, AsyncIterator, Dict, Iterator, NoReturn, Optional, Tuple
+from typing import Any, AsyncIterator, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Tuple
 from urllib.parse import unquote, unquote_to_bytes
 
 from ._fields import Fields, Headers
 from ._form import Form, read_form
 from ._reply import HttpError
-from ._wire import REQUEST_TABLE, read_pairs
+from ._wire import HAS_IDENTITY, REQUEST_TABLE, read_identity, read_pairs
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -18,6 +18,19 @@ def _refuse_constant(name: str) -> NoReturn:
 
 #: Shared decoder: rejects NaN and the infinities, which Python's accepts but no response can contain.
 _read = _json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+class User(NamedTuple):
+    """Who a client has proved to be."""
+
+    #: Its name: of the user, the client or the device.
+    subject: str
+    #: What it has presented: `jwt`, `token`, `password`, `api_key` or `certificate`.
+    kind: str
+    #: What it may do.
+    scopes: List[str]
+    #: What else is known of it: the claims of its token that the configuration selects, or the names in its certificate.
+    claims: Dict[str, Any]
 
 
 class BodySource:
@@ -37,7 +50,7 @@ class BodySource:
 class Head:
     """A request without the methods that read its body. Everything is decoded on first access, so a handler pays only for what it reads."""
 
-    __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies")
+    __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies", "_identity", "_user")
 
     def __init__(self, data: bytes, at: int, end: int, more: Optional[BodySource]) -> None:
         _, method, path, query, route, params, headers, peer, request_id = REQUEST_TABLE.unpack_from(data, at)
@@ -51,7 +64,9 @@ class Head:
         headers += params
         peer += headers
         #: The end of each part, which is the start of the next one; the first number is the start of the method.
-        self._ends = (start, method, path, query, route, params, headers, peer, peer + request_id)
+        end_of_id = peer + (request_id & ~HAS_IDENTITY)
+        self._identity, body = read_identity(data, end_of_id, request_id)
+        self._ends = (start, method, path, query, route, params, headers, peer, end_of_id, body)
         self._end = end
         self._more = more
         self._taken = False
@@ -61,6 +76,7 @@ class Head:
         self._query: Optional[Fields] = None
         self._headers: Optional[Headers] = None
         self._cookies: Optional[Dict[str, str]] = None
+        self._user: Optional[User] = None
 
     def _part(self, index: int) -> str:
         return self._data[self._ends[index] : self._ends[index + 1]].decode("utf-8", "replace")
@@ -129,12 +145,21 @@ class Head:
         """The request's id: the `x-request-id` it came with, or the one the server gave it. It is in every log line."""
         return self._part(7)
 
+    @property
+    def user(self) -> Optional[User]:
+        """Who the client has proved to be; None where the route in `forebay.toml` does not ask for that (`auth`). It is not a header, so no
+        client can send it."""
+        if self._user is None and self._identity:
+            known = _json.loads(self._identity)
+            self._user = User(known["subject"], known["kind"], known["scopes"], known["claims"])
+        return self._user
+
     def _take(self) -> bytes:
         """Returns the part of the body that arrived with the request, and marks the body as read."""
         if self._taken:
             raise RuntimeError("the body of the request has been read already; it can be read once")
         self._taken = True
-        return self._data[self._ends[8] : self._end]
+        return self._data[self._ends[9] : self._end]
 
     def _parse(self, text: str) -> Any:
         try:

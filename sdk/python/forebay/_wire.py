@@ -61,6 +61,8 @@ HEADER = Struct("<IBBHII")
 HEADER_BYTES = HEADER.size
 #: Milliseconds left, then the lengths of method, path, query, route, params, headers, peer and id.
 REQUEST_TABLE = Struct("<9I")
+#: Set in the length of the id: the identity of the client follows it, behind its length.
+HAS_IDENTITY = 0x8000_0000
 #: Status, kind of content, 0, microseconds, length of the headers.
 RESPONSE_TABLE = Struct("<HBBII")
 RESPONSE_HEAD = Struct("<IBBHIIHBBII")
@@ -89,6 +91,15 @@ def read_pairs(data: bytes, at: int, end: int) -> List[Tuple[bytes, bytes]]:
         pairs.append((data[at : at + name], data[at + name : at + name + value]))
         at += name + value
     return pairs
+
+
+def read_identity(data: bytes, at: int, id_length: int) -> Tuple[bytes, int]:
+    """The identity behind an id that ends at `at`, as JSON, and where the body begins. `id_length` is the one of the table."""
+    if id_length < HAS_IDENTITY:
+        return b"", at
+    at += 4
+    end = at + U32.unpack_from(data, at - 4)[0]
+    return data[at:end], end
 
 
 def pair_block(pairs: Iterable[Tuple[bytes, bytes]]) -> bytes:
@@ -131,6 +142,7 @@ def request_payload(
     headers: Pairs = (),
     peer: str = "127.0.0.1",
     request_id: str = "",
+    identity: str = "",
     body: bytes = b"",
     remaining_ms: int = 0,
 ) -> bytes:
@@ -145,4 +157,8 @@ def request_payload(
         peer.encode(),
         request_id.encode(),
     ]
-    return b"".join([REQUEST_TABLE.pack(remaining_ms, *map(len, parts)), *parts, body])
+    lengths = [*map(len, parts)]
+    if identity:
+        lengths[-1] |= HAS_IDENTITY
+        parts += [U32.pack(len(identity.encode())), identity.encode()]
+    return b"".join([REQUEST_TABLE.pack(remaining_ms, *lengths), *parts, body])

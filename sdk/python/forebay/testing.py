@@ -25,7 +25,7 @@ from ._app import App
 from ._context import Context, JobView, Log, State, WorkerContext, WorkerInfo
 from ._fields import Headers
 from ._reply import Reply, error_reply, is_failure, pieces_of, to_json, to_piece, to_reply
-from ._request import AsyncRequest, Request
+from ._request import AsyncRequest, Request, User
 from ._wire import CONTENT_TYPES, request_payload
 
 
@@ -111,10 +111,11 @@ class Client:
         headers: Optional[Mapping[str, str]] = None,
         params: Optional[Mapping[str, str]] = None,
         ip: str = "127.0.0.1",
+        user: Optional[User] = None,
         deadline: Optional[float] = None,
     ) -> Response:
         """Any method. `json` is sent as the JSON body, with its content type; `params` are those of the server's route, `deadline` the
-        seconds that the handler has."""
+        seconds that the handler has, `user` is who the client has proved to be."""
         self.start()
         self._requests += 1
         sent = {"host": "localhost"}
@@ -132,6 +133,7 @@ class Client:
             headers=list(sent.items()),
             peer=ip,
             request_id=request_id,
+            identity="" if user is None else to_json(user._asdict()).decode(),
             body=content,
         )
         return self._answer(payload, request_id, method, deadline)

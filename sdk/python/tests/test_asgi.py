@@ -39,6 +39,20 @@ async def app(scope, receive, send):
             self.assertEqual(peer.get("/").body, b"['id-1', ['host'], '127.0.0.1']")
 
 
+    def test_the_user_is_in_the_extension_and_the_body_begins_behind_it(self):
+        app = """
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        told = [scope["extensions"]["forebay"], (await receive())["body"]]
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": repr(told).encode()})
+"""
+        with Peer(app) as peer:
+            body = peer.get("/", "POST", body=b"abc", identity='{"subject":"ada"}').body
+            self.assertEqual(body, b"[{'request_id': 'id-1', 'user': {'subject': 'ada'}}, b'abc']")
+            self.assertEqual(peer.get("/", "POST", body=b"abc").body, b"[{'request_id': 'id-2'}, b'abc']")
+
+
 class LifespanTest(unittest.TestCase):
     def ended(self, source):
         """Runs a worker with this lifespan for one request; returns its exit status and its output."""

@@ -3,7 +3,7 @@
 import math
 import unittest
 
-from forebay import App, HttpError, json, reply, text
+from forebay import App, HttpError, User, json, reply, text
 from forebay._reply import to_json
 from forebay.testing import testing
 
@@ -45,6 +45,14 @@ class RequestTest(unittest.TestCase):
         self.assertEqual((seen["ip"], seen["id"]), ("::1", "test-1"))
         self.assertTrue(90 < seen["left"] <= 100 and seen["deadline"])
         self.assertIn("GET http://localhost/a%20b", seen["shown"])
+
+    def test_a_request_says_who_sent_it(self):
+        ada = User("Adé", "jwt", ["read"], {"email": "ada@example.org"})
+        seen = []
+        client = answering(lambda request: seen.append((request.user, request.id, request.text())))
+        client.post("/", user=ada, body="abc")
+        client.post("/", headers={"user": "root"}, body="abc")
+        self.assertEqual(seen, [(ada, "test-1", "abc"), (None, "test-2", "abc")])
 
     def test_without_a_deadline_there_is_time(self):
         times = []

@@ -35,7 +35,9 @@ def payload_bytes(kind, payload):
         # What only workers get that ask for it, as those of Python do not.
         connection = payload.get("connection")
         behind = connection["port"].to_bytes(2, "little") + bytes([connection["tls"], 0]) if connection else b""
-        return wire.request_payload(**text, **pairs, request_id=payload["id"], body=bytes.fromhex(payload["body_hex"]) + behind)
+        identity = payload.get("identity", "")
+        body = bytes.fromhex(payload["body_hex"]) + behind
+        return wire.request_payload(**text, **pairs, request_id=payload["id"], identity=identity, body=body)
     if kind == wire.WINDOW:
         return wire.U32.pack(payload["bytes"])
     if kind == wire.ABORT:
@@ -60,6 +62,7 @@ def decoded_request(data):
         "headers": [list(pair) for pair in request.headers.pairs],
         "peer": request.ip,
         "id": request.id,
+        **({"identity": request._identity.decode()} if request.user else {}),
         "body_hex": request.bytes().hex(),
     }
 

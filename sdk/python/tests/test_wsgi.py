@@ -156,6 +156,16 @@ class WsgiTest(unittest.TestCase):
     def each(self):
         return [self.peers["alone"], self.peers["threads"]]
 
+    def test_the_user_is_told_as_cgi_tells_it_and_the_body_begins_behind_it(self):
+        for peer in self.each():
+            environ = json.loads(peer.get("/environ", identity='{"subject":"J\u00fcrgen"}', headers=[("remote-user", "root")]).body)
+            self.assertEqual((environ["REMOTE_USER"], environ["HTTP_REMOTE_USER"]), ("J\u00fcrgen".encode().decode("latin-1"), "root"))
+            environ = json.loads(peer.get("/environ", headers=[("remote-user", "root")]).body)
+            self.assertNotIn("REMOTE_USER", environ)
+            headers = [("content-length", "8")]
+            answer = peer.get("/read", "POST", body=b"abcd\ne\nf", headers=headers, identity='{"subject":"ada"}')
+            self.assertEqual(answer.body, peer.get("/read", "POST", body=b"abcd\ne\nf", headers=headers).body)
+
     def test_the_environ_says_all_of_the_request(self):
         headers = [
             ("content-type", "text/x"),

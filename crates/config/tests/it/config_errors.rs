@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [policy.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [auth.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [policy.NAME], [[route]]",
         ),
         (
             "server = 1",

@@ -29,6 +29,29 @@ agree_to_terms = true
 contact = "mailto:ops@shop.example"
 challenge = "http-01"
 directory_ca = "page.html"
+[auth.issuer.jwt]
+issuer = "https://id.example.org/"
+audience = ["shop", "api"]
+jwks = "https://id.example.org/keys"
+jwks_ca = "page.html"
+algorithms = ["ES256", "EdDSA"]
+claims = ["email"]
+[auth.offline.jwt]
+issuer = "https://id.example.org/"
+audience = "shop"
+jwks_file = "page.html"
+leeway = "0s"
+[auth.jobs.tokens.nightly]
+token = "HOST"
+scopes = ["write"]
+[auth.people.basic."Jürgen M."]
+password = "$argon2id$v=19$m=1024,t=2,p=1$5sCFINnK4LaXhKEWwRai7A$TupL9WOXNxrbaKIRhq0gKR/iidzxqxhUg/xf9NlQXf4"
+[auth.keys]
+header = "X-Key"
+[auth.keys.api_keys.robot]
+sha256 = "7595E8026fb4b6cf2a06bda9d72a318764d41d1cd7037638091a800307161988"
+[auth.devices]
+certificate = { name = "uri" }
 [admin]
 listen = "unix:admin.sock"
 unix_mode = "0600"
@@ -163,6 +186,8 @@ workflow = {}
 [[route]]
 path = "/script"
 script = "small"
+auth = ["issuer", "people"]
+scopes = ["read", "write"]
 [[route]]
 path = "/lines"
 pool = "lines"
@@ -209,6 +234,10 @@ const WRONG: &[&str] = &[
     "[trace]\notlp = 'http://u:secret@h'\nservice = ''\nheaders = { 'a b' = '', host = 'a', x = ' secret' }",
     "[trace]\nshare = 2\nheaders = { x = 1 }",
     "[proxy.'a b']\nservers = ['ftp://a',\n'http://a:1']\nhost = ''\nca = 'no.pem'\ncheck = { path = 'health' }\n[[route]]\npath = '/a'\nproxy = 'app'\nupstream_path = 'b'\n[[route]]\npath = '/b/*'\nfiles = 'public'\nupstream_path = '/'",
+    "[auth.'a b']\n[auth.b]\njwt = { issuer = 'a', audience = 'a' }\ntokens = {}\nheader = 'a'\n[auth.d.basic.'a:b']\npassword = 'secret'\n[auth.e]\nheader = 'Authorization'\n[auth.e.api_keys.a]\nsha256 = 'abc'\n[auth.f.tokens.a]\ntoken = 'NONE'\n[auth.g]\nbasic = {}",
+    "[auth.a.jwt]\nissuer = 'a'\naudience = 'a'\njwks = 'http://id.example.org/keys'\njwks_file = 'no.json'\nalgorithms = ['HS256',\n'none']\n[auth.b.jwt]\nissuer = 'a'\naudience = 'a'\njwks_file = 'page.html'\njwks_refresh = '1m'\n[auth.c.jwt]\nissuer = 'a'\naudience = 'a'\njwks = 'a b'",
+    "[auth.a.jwt]\nissuer = 'a'\naudience = []\nleeway = '1h'\n[auth.b]\ncertificate = { name = 'cn' }",
+    "[auth.a]\ncertificate = {}\n[auth.b.basic.a]\npassword = '$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$T7WIf0iSpR0fZg4y3YsXKCfv2kkKNfYlsL1K4JzrN4k'\n[[route]]\npath = '/a'\nauth = ['c']\nscopes = ['a']\nrespond = {}\n[[route]]\npath = '/b'\nscopes = ['a']\nrespond = {}",
     "[records]\ntype_key = 'a..b'\ndefault_kind = 'a b'\nrows_max = 0",
     "[records]\ntype_key = 'a..*'\ndefault_kind = 'a b'\ntime_zone = 'A'",
     "[pool.'a b']\nhandler = 'no.mjs'\ncwd = 'nowhere'\nworkers = { min = 2, max = 1 }\nstore = 'rw'\nsql = 'main'",

@@ -27,6 +27,10 @@ pub(super) fn put_request(before: &mut Vec<u8>, out: &mut Vec<u8>, request: &Req
         before.extend_from_slice(name.as_bytes());
         put_text(before, part);
     }
+    if !request.identity.is_empty() {
+        before.extend_from_slice(b",\"user\":");
+        put_json(before, request.identity);
+    }
     before.extend_from_slice(b",\"remaining_ms\":");
     out.extend_from_slice(b",\"params\":{");
     for (place, (name, value)) in Pairs::new(request.params).flatten().enumerate() {

@@ -87,6 +87,7 @@ pub(crate) fn translated(protocol: Protocol, payload: Vec<u8>) -> Vec<u8> {
         headers: std::iter::empty(),
         peer: b"",
         id: request.id,
+        identity: b"",
         body: &behind,
     }
     .put(&mut translated);

@@ -84,6 +84,7 @@ fn request(method: &str, path: &str, query: &str, body: &[u8]) -> Vec<u8> {
         headers: [(&b"x-latin"[..], &b"caf\xe9"[..])].into_iter(),
         peer: b"127.0.0.1",
         id: b"r-1",
+        identity: b"",
         body,
     }
     .put(&mut payload);
@@ -563,6 +564,7 @@ fn golden_requests_are_told_and_golden_answers_are_understood() {
             headers: headers.iter().map(|(name, value)| (&name[..], &value[..])),
             peer: text("peer"),
             id: text("id"),
+            identity: request["identity"].as_str().unwrap_or_default().as_bytes(),
             body: &bytes_of(request["body_hex"].as_str().unwrap()),
         }
         .put(&mut payload);

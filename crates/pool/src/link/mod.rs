@@ -52,6 +52,8 @@ pub(crate) struct Link {
     claims: OnceLock<Claims>,
     /// Whether the worker reads what REQUEST says about the connection.
     reads_connection: AtomicBool,
+    /// Whether the worker reads the identity of a client.
+    takes_identity: AtomicBool,
     outgoing: Mutex<Outgoing>,
     /// Tells the reader to wait until the socket is writable again.
     pub(crate) blocked: Notify,
@@ -115,6 +117,7 @@ impl Link {
             page: None,
             claims: OnceLock::new(),
             reads_connection: AtomicBool::new(false),
+            takes_identity: AtomicBool::new(false),
             outgoing: Mutex::default(),
             blocked: Notify::new(),
             hung_up: Notify::new(),
@@ -140,6 +143,11 @@ impl Link {
     /// Notes that the worker reads what REQUEST says about the connection.
     pub(crate) fn set_reads_connection(&self) {
         self.reads_connection.store(true, Ordering::Relaxed);
+    }
+
+    /// Records whether the worker says that it reads the identity of a client.
+    pub(crate) fn set_takes_identity(&self, takes_identity: bool) {
+        self.takes_identity.store(takes_identity, Ordering::Relaxed);
     }
 
     fn claims(&self) -> Option<&Page> {
@@ -297,14 +305,18 @@ impl LinkPort for Arc<Link> {
             return;
         }
         let mut flags = if end { flag::END } else { 0 };
-        let mut length = payload.len();
+        let mut payload = payload;
         if self.reads_connection.load(Ordering::Relaxed) {
             flags |= flag::CONNECTION;
         } else {
-            length -= CONNECTION_BYTES;
+            payload = &payload[..payload.len() - CONNECTION_BYTES];
         }
-        let header = self.header(FrameType::Request, flags, slot, number);
-        self.append(&header, &payload[..length]);
+        let plain = match self.takes_identity.load(Ordering::Relaxed) {
+            true => None,
+            false => forebay_wire::without_identity(payload),
+        };
+        let payload = plain.as_deref().unwrap_or(payload);
+        self.append(&self.header(FrameType::Request, flags, slot, number), payload);
     }
 
     fn revoke(&self, slot: u32, number: u32) -> bool {

@@ -28,6 +28,8 @@ const READ_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) claims: Claims,
+    /// Whether it reads the identity of a client.
+    pub(super) takes_identity: bool,
     /// Number of jobs that the worker asks for; 0: what the pool says.
     pub(super) concurrency: usize,
     /// Bytes that arrived after READY.
@@ -67,6 +69,7 @@ struct Hello {
     profile: bool,
     #[serde(default)]
     connection: bool,
+    identity: bool,
 }
 
 impl Hello {
@@ -123,6 +126,7 @@ pub(super) async fn perform(
         protocol @ (Protocol::Jsonl | Protocol::Wabur { .. }) => {
             return Ok(Ready {
                 claims: Claims::None,
+                takes_identity: false,
                 concurrency: 0,
                 rest: BytesMut::new(),
                 input: Input::Messages(Decoder::new(protocol, link.message_bytes_max())),
@@ -162,6 +166,7 @@ pub(super) async fn perform(
                 };
                 return Ok(Ready {
                     claims: hello.claims(),
+                    takes_identity: hello.identity,
                     concurrency: asked.concurrency,
                     rest: frames.bytes,
                     input: frames.input,

@@ -376,6 +376,7 @@ fn capture(
 
 fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Ready) {
     let uses_page = process.link().set_claims(ready.claims);
+    process.link().set_takes_identity(ready.takes_identity);
     pool.change(None, |session| {
         let (state, out) = session.parts();
         state.raise_concurrency(ready.concurrency);

@@ -199,6 +199,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
         headers: std::iter::empty(),
         peer: b"127.0.0.1",
         id: b"abc",
+        identity: b"",
         body,
     }
     .put(&mut payload);

@@ -10,7 +10,7 @@ use crate::{calls::CallId, text};
 
 const PARAMS: usize = 4;
 const HEADERS: usize = 5;
-const BODY: usize = 8;
+const BODY: usize = 9;
 
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
     let own = host.clone();

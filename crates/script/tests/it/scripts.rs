@@ -175,6 +175,8 @@ pub(crate) struct Request<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
+    /// Empty: the client has not been asked who it is.
+    pub(crate) identity: &'a str,
     pub(crate) body: &'a [u8],
 }
 
@@ -202,6 +204,7 @@ impl Request<'_> {
                 .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
             peer: b"127.0.0.1",
             id: b"id-1",
+            identity: self.identity.as_bytes(),
             body: self.body,
         }
         .put(&mut payload);

@@ -113,17 +113,21 @@ async fn serve_accepted(accepted: Accepted, thread: Rc<Thread>) -> Option<()> {
     match accepted {
         Accepted::Tcp(mut socket, peer) => {
             let remote = remote_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
-            serve(socket, thread, remote).await;
+            serve(socket, thread, Rc::new(remote)).await;
         }
         Accepted::Unix(mut socket) => {
             let remote = remote_of(&mut socket, None, Transport::Unix, &thread).await?;
-            serve(socket, thread, remote).await;
+            serve(socket, thread, Rc::new(remote)).await;
         }
         Accepted::Tls(mut socket, peer) => {
-            let mut remote = remote_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
+            let remote = remote_of(&mut socket, Some(peer), Transport::Plain, &thread).await?;
             let handshake_max = thread.app().config.server.header_timeout;
             let socket = TlsSocket::accept(socket, &thread, handshake_max).await?;
-            remote.transport = Transport::Tls(socket.version());
+            let remote = Rc::new(Remote {
+                transport: Transport::Tls(socket.version()),
+                certificate: socket.certificate(),
+                ..remote
+            });
             if socket.is_http2() {
                 http2::serve(Vec::new(), socket, thread, remote).await;
             } else {
@@ -149,6 +153,7 @@ async fn remote_of(
         address: peer.map(|peer| peer.ip().to_string()).unwrap_or_default().into(),
         port: peer.map_or(0, |peer| peer.port()),
         transport,
+        certificate: None,
     };
     if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer.map(|peer| peer.ip())) {
         return Some(remote);
@@ -165,6 +170,7 @@ async fn remote_of(
                 address: client.address.to_string().into(),
                 port: client.port,
                 transport,
+                certificate: None,
             });
         }
         Ok(Err(error)) => error.to_string(),
@@ -178,8 +184,8 @@ async fn remote_of(
 }
 
 /// Serves a connection that speaks HTTP/1.1, or begins with HTTP/2 (RFC 9113, 3.3: prior knowledge).
-async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, remote: Remote) {
-    let connection = Connection::new(socket, Rc::clone(&thread), remote.clone());
+async fn serve<S: Stream>(socket: S, thread: Rc<Thread>, remote: Rc<Remote>) {
+    let connection = Connection::new(socket, Rc::clone(&thread), Rc::clone(&remote));
     if let Some((read, socket)) = connection.serve().await {
         http2::serve(read, socket, thread, remote).await;
     }

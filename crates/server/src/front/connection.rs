@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_tls::ClientCertificate;
+
 use super::{
     Limits,
     head::{Head, Parsed},
@@ -40,13 +42,15 @@ pub(super) enum Transport {
 }
 
 /// The other side of a connection: the client, or a proxy.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Remote {
     /// Empty for a Unix socket.
     pub(super) address: Rc<str>,
     /// 0 if it is not known.
     pub(super) port: u16,
     pub(super) transport: Transport,
+    /// The certificate with which the client has proved to have its key.
+    pub(super) certificate: Option<ClientCertificate>,
 }
 
 /// A connection: the head, whose memory is reused for every request, and the rest of the state.
@@ -60,7 +64,7 @@ pub(super) struct Exchange<S> {
     pub(super) socket: Socket<S>,
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
-    remote: Remote,
+    remote: Rc<Remote>,
     /// Whether the current request came with TLS, to this server or to a proxy.
     pub(super) is_secure: bool,
     /// When this task last waited: the current time for whatever it does until it waits again.
@@ -91,7 +95,7 @@ pub(super) enum Next {
 }
 
 impl<S: Stream> Connection<S> {
-    pub(super) fn new(stream: S, thread: Rc<Thread>, remote: Remote) -> Self {
+    pub(super) fn new(stream: S, thread: Rc<Thread>, remote: Rc<Remote>) -> Self {
         let now = Instant::now();
         let limits = thread.limits();
         let socket = Socket::new(stream, thread.clone(), now);
@@ -127,8 +131,8 @@ impl<S: Stream> Connection<S> {
                     // A refused head may be half parsed, so an empty one is logged.
                     let (thread, head) = (Rc::clone(&self.exchange.thread), Head::default());
                     let app = thread.app();
-                    let remote = &self.exchange.remote;
-                    let arrival = Arrival::new(&app, &thread, &head, id, remote, self.exchange.now);
+                    let remote = Rc::clone(&self.exchange.remote);
+                    let arrival = Arrival::new(&app, &thread, &head, id, &remote, self.exchange.now);
                     self.exchange.account(&arrival, None);
                     next
                 }
@@ -224,7 +228,8 @@ impl<S: Stream> Exchange<S> {
         self.socket.begin_request();
         let generated = thread.request_id();
         let id = request_id(head, &generated);
-        let arrival = Arrival::new(&app, &thread, head, id, &self.remote, self.now);
+        let remote = Rc::clone(&self.remote);
+        let arrival = Arrival::new(&app, &thread, head, id, &remote, self.now);
         self.is_secure = arrival.is_secure;
         let (next, route) = match arrival.look_up() {
             Lookup::Route(found) => {

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     rc::Rc,
     sync::{Arc, Once},
     time::{Duration, Instant},
@@ -20,6 +20,7 @@ use crate::{
     reply::{Body, HeaderLines, Reply},
     target::{Cors, Request, Upstream},
 };
+use forebay_auth::Identity;
 use forebay_router::{Found, Outcome};
 
 /// Below it are the proofs that an authority asks for.
@@ -160,11 +161,13 @@ pub(super) struct Arrival<'a> {
     pub(super) peer: Rc<str>,
     port: u16,
     pub(super) at: Instant,
-    transport: Transport,
+    remote: &'a Remote,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
+    /// Who the client has proved to be, if its route has asked for that.
+    identity: OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,
 }
@@ -175,16 +178,11 @@ impl<'a> Arrival<'a> {
         thread: &'a Rc<Thread>,
         head: &'a Head,
         id: &'a str,
-        remote: &Remote,
+        remote: &'a Remote,
         at: Instant,
     ) -> Self {
-        let Remote {
-            address: peer,
-            port,
-            transport,
-        } = remote;
-        let (port, transport) = (*port, *transport);
         let server = &app.config.server;
+        let (peer, transport) = (&remote.address, remote.transport);
         let said = forwarded(&server.trusted_proxies, server.forwarded, peer, head);
         let is_tls = said.as_ref().and_then(|said| said.is_tls);
         let is_plain = !is_tls.unwrap_or(transport != Transport::Plain);
@@ -201,12 +199,13 @@ impl<'a> Arrival<'a> {
             head,
             id,
             // What a proxy says of its client has no port.
-            port: if client.is_some() { 0 } else { port },
+            port: if client.is_some() { 0 } else { remote.port },
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,
             is_secure: is_tls.unwrap_or(matches!(transport, Transport::Tls(_))),
-            transport,
+            remote,
             tls_port: is_redirected.then_some(tls_port),
+            identity: OnceCell::new(),
             upstream: RefCell::default(),
         }
     }
@@ -239,6 +238,8 @@ impl<'a> Arrival<'a> {
             peer: &self.peer,
             port: self.port,
             is_secure: self.is_secure,
+            certificate: self.remote.certificate.as_ref(),
+            identity: &self.identity,
             upstream: &self.upstream,
             thread: self.thread,
             app: self.app,
@@ -256,11 +257,12 @@ impl<'a> Arrival<'a> {
             let upstream = self.upstream.borrow();
             log.write(&Access {
                 peer: &self.peer,
+                user: self.identity.get().map_or("", |identity| identity.subject()),
                 method: head.method(),
                 path: head.path(),
                 query: head.query(),
                 version: head.version,
-                tls: match self.transport {
+                tls: match self.remote.transport {
                     Transport::Tls(version) => version,
                     Transport::Plain | Transport::Unix => "",
                 },

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_tls::ACME_TLS;
+use forebay_tls::{ACME_TLS, ClientCertificate};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf},
     net::TcpStream,
@@ -49,6 +49,11 @@ impl TlsSocket {
             Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
             _ => "TLSv1.3",
         }
+    }
+
+    /// The certificate by which the client has proved who it is; `None` if it has shown none.
+    pub(super) fn certificate(&self) -> Option<ClientCertificate> {
+        ClientCertificate::parse(self.0.get_ref().1.peer_certificates()?.first()?)
     }
 
     /// Whether the client has chosen HTTP/2 (ALPN: RFC 7301).

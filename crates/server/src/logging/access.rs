@@ -24,6 +24,8 @@ pub(crate) struct AccessLog {
 pub(crate) struct Access<'a> {
     /// Without port; empty for a Unix socket.
     pub(crate) peer: &'a str,
+    /// Who the client has proved to be; empty if its route has not asked for that.
+    pub(crate) user: &'a str,
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: &'a [u8],
@@ -66,7 +68,15 @@ impl Access<'_> {
     fn text(&self, timestamp: &str) -> String {
         let mut line = String::with_capacity(256);
         line.push_str(if self.peer.is_empty() { "-" } else { self.peer });
-        line.push_str(" - - [");
+        line.push_str(" - ");
+        // Outside of quotes, a space would end the field.
+        let mut words = self.user.split(' ');
+        put_quoted(&mut line, or_dash(words.next().unwrap_or_default().as_bytes()));
+        for word in words {
+            line.push_str("\\x20");
+            put_quoted(&mut line, word.as_bytes());
+        }
+        line.push_str(" [");
         put_clf_time(&mut line, timestamp);
         line.push_str("] \"");
         put_quoted(&mut line, self.method.as_bytes());
@@ -102,6 +112,7 @@ impl Access<'_> {
         line.push_str("\",\"level\":\"INFO\",\"target\":\"forebay::access\"");
         for (name, value) in [
             ("peer", self.peer.as_bytes()),
+            ("user", self.user.as_bytes()),
             ("method", self.method.as_bytes()),
             ("path", self.path.as_bytes()),
             ("query", self.query),
@@ -200,6 +211,7 @@ mod tests {
     fn access() -> Access<'static> {
         Access {
             peer: "127.0.0.1",
+            user: "",
             method: "GET",
             path: "/a%20b",
             query: b"x=\"1\"",
@@ -229,6 +241,7 @@ mod tests {
     #[test]
     fn every_field_is_documented_and_nothing_else() {
         let whole = Access {
+            user: "ada",
             referer: b"x",
             upstream: Some(("http://10.0.0.1:80", Duration::from_millis(1))),
             ..access()

@@ -25,12 +25,22 @@ pub(crate) mod tql;
 pub(crate) mod websocket;
 pub mod workflow;
 
-use std::{borrow::Cow, cell::RefCell, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
+
+use forebay_auth::Identity;
+use forebay_tls::ClientCertificate;
 
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
     origin::{Cors, Origins},
+    pending::wait_for,
     pool::PoolTarget,
     proxy::{ProxyTarget, Upstream},
     records::RecordsTarget,
@@ -161,6 +171,10 @@ pub(crate) struct Request<'a> {
     pub(crate) port: u16,
     /// Whether the client speaks TLS, with this server or with a proxy.
     pub(crate) is_secure: bool,
+    /// The certificate of the client, which the handshake with this server has verified.
+    pub(crate) certificate: Option<&'a ClientCertificate>,
+    /// Who the client has proved to be, once the route has asked for that.
+    pub(crate) identity: &'a OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     pub(crate) upstream: &'a RefCell<Option<Upstream>>,
     /// The I/O thread that answers it.

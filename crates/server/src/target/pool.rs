@@ -280,6 +280,10 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
             .chain(traceparent.map(|traceparent| (&b"traceparent"[..], traceparent))),
         peer: request.peer.as_bytes(),
         id,
+        identity: request
+            .identity
+            .get()
+            .map_or(b"", |identity| identity.json().as_bytes()),
         body,
     }
     .put(&mut payload);

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 55] = [
+const ARROWS: [(&str, &str); 58] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -18,11 +18,13 @@ const ARROWS: [(&str, &str); 55] = [
     ("forebay", "forebay-typescript"),
     ("forebay", "forebay-workflow"),
     ("forebay-acme", "forebay-tls"),
+    ("forebay-auth", "forebay-tls"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
     ("forebay-clients", "forebay-tls"),
     ("forebay-config", "forebay-acme"),
+    ("forebay-config", "forebay-auth"),
     ("forebay-config", "forebay-clients"),
     ("forebay-config", "forebay-pg"),
     ("forebay-config", "forebay-records"),
@@ -49,6 +51,7 @@ const ARROWS: [(&str, &str); 55] = [
     ("forebay-script", "forebay-wire"),
     ("forebay-script", "forebay-workflow"),
     ("forebay-server", "forebay-acme"),
+    ("forebay-server", "forebay-auth"),
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-config"),
     ("forebay-server", "forebay-pg"),

@@ -4,6 +4,7 @@ mod acme;
 mod admin;
 mod applications;
 mod architecture;
+mod auth;
 mod bodies;
 mod certificates;
 mod clients;

@@ -2,7 +2,7 @@
 
 use forebay_wire::{
     CallView, ContentKind, FrameType, Header, Pairs, RequestParts, RequestView, ResponseHead, ResponseView,
-    Split, WireError, flag, put_frame, put_pair, split_frame,
+    Split, WireError, flag, put_frame, put_pair, split_frame, without_identity,
 };
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn a_request_is_read_back_as_written(
-        method in blob(9), path in blob(40), query in blob(40), route in blob(20), peer in blob(16), id in blob(16), body in blob(99),
+        method in blob(9), path in blob(40), query in blob(40), route in blob(20), peer in blob(16), id in blob(16), identity in blob(60), body in blob(99),
         params in proptest::collection::vec((blob(9), blob(9)), 0..4),
         headers in proptest::collection::vec((blob(9), blob(9)), 0..9),
         remaining_ms: u32,
@@ -33,14 +33,19 @@ proptest! {
         let mut payload = Vec::new();
         let borrowed = |pairs: &[(Vec<u8>, Vec<u8>)]| -> Vec<(Vec<u8>, Vec<u8>)> { pairs.to_vec() };
         RequestParts {
-            remaining_ms, method: &method, path: &path, query: &query, route: &route, peer: &peer, id: &id, body: &body,
+            remaining_ms, method: &method, path: &path, query: &query, route: &route, peer: &peer, id: &id, identity: &identity, body: &body,
             params: params.iter().map(|(n, v)| (&n[..], &v[..])),
             headers: headers.iter().map(|(n, v)| (&n[..], &v[..])),
         }.put(&mut payload);
         let view = RequestView::decode(&payload).unwrap();
         prop_assert_eq!((view.method, view.path, view.query), (&method[..], &path[..], &query[..]));
         prop_assert_eq!((view.route, view.peer, view.id, view.body), (&route[..], &peer[..], &id[..], &body[..]));
-        prop_assert_eq!(view.remaining_ms, remaining_ms);
+        prop_assert_eq!((view.remaining_ms, view.identity), (remaining_ms, &identity[..]));
+        let plain = without_identity(&payload);
+        prop_assert_eq!(plain.is_some(), !identity.is_empty());
+        if let Some(plain) = plain {
+            prop_assert_eq!(RequestView::decode(&plain).unwrap(), RequestView { identity: b"", ..view });
+        }
         let read = |block| Pairs::new(block).map(|p| p.map(|(n, v)| (n.to_vec(), v.to_vec())).unwrap()).collect::<Vec<_>>();
         prop_assert_eq!(read(view.params), borrowed(&params));
         prop_assert_eq!(read(view.headers), borrowed(&headers));

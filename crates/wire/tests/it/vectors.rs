@@ -63,6 +63,8 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
             assert_eq!(read_block(view.params), params);
             assert_eq!(read_block(view.headers), headers);
             assert_eq!(view.id, text(say, "id"));
+            let identity = say["identity"].as_str().unwrap_or_default().as_bytes();
+            assert_eq!(view.identity, identity);
             let body = bytes_of(say["body_hex"].as_str().unwrap());
             assert_eq!(view.body, body);
             let mut out = Vec::new();
@@ -74,6 +76,7 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
                 route: text(say, "route"),
                 peer: text(say, "peer"),
                 id: text(say, "id"),
+                identity,
                 params: params.iter().map(|(n, v)| (&n[..], &v[..])),
                 headers: headers.iter().map(|(n, v)| (&n[..], &v[..])),
                 body: &body,

@@ -5,7 +5,7 @@
 import { IncomingMessage, ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Context } from '../context.js';
 import { HttpError, Reply } from '../reply.js';
-import type { BodySource, WireRequest } from '../request.js';
+import type { BodySource, User, WireRequest } from '../request.js';
 import { isPromise } from '../outcome.js';
 import { KIND_NONE } from '../wire.js';
 import { Connection } from './connection.js';
@@ -92,6 +92,9 @@ export class Exchange {
     if (wire.hasBody && wire.field('content-length') === null) lines.push('transfer-encoding', 'chunked');
     request._addHeaderLines(lines, lines.length);
     request.complete = !wire.isIncomplete;
+    // Where Passport and what follows its example have it.
+    const { user } = wire;
+    if (user !== null) (request as { user?: User }).user = user;
     const response = (this.response = new ServerResponse(request) as unknown as Response);
     response[EXCHANGE] = this;
     (response as { socket: unknown }).socket = connection;

@@ -1,5 +1,5 @@
 /** Replaces `source.ts` in scripts: a request is the number of its call, and the server holds its parts. */
-import type { BodySource } from '../request.js';
+import type { BodySource, User } from '../request.js';
 import { host } from './host.js';
 
 export const PATH = 1;
@@ -9,6 +9,7 @@ export const PARAMS = 4;
 export const HEADERS = 5;
 export const PEER = 6;
 export const ID = 7;
+const IDENTITY = 8;
 
 export const methodLength = host.methodLength;
 export const part = host.part;
@@ -17,6 +18,11 @@ export const fieldValues = host.fieldValues;
 export const field = host.field;
 export const bodyText = host.bodyText;
 export const hasBody = host.hasBody;
+
+export function user(call: number): User | null {
+  const identity = host.part(call, IDENTITY);
+  return identity === '' ? null : (JSON.parse(identity) as User);
+}
 
 /** Never called: a script gets method and path together with the call. */
 export function methodAndPath(call: number): string {

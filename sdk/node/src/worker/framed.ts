@@ -72,5 +72,5 @@ function dataOf({ data }: Init): { data?: unknown } {
 function hello(page: boolean): object {
   const bun = process.versions['bun'];
   const runtime = bun === undefined ? `node/${process.versions.node}` : `bun/${bun}`;
-  return { protocol: PROTOCOL, sdk: `forebay-node/${VERSION}`, runtime, pid: process.pid, page, profile: bun === undefined, connection: true };
+  return { protocol: PROTOCOL, sdk: `forebay-node/${VERSION}`, runtime, pid: process.pid, page, profile: bun === undefined, connection: true, identity: true };
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional, Tuple
 
 from .._reply import HttpError
 from .._request import decoded_path
 from .._websocket import Closed
-from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
+from .._wire import HAS_IDENTITY, KIND_NONE, PAIR, REQUEST_TABLE, read_identity, read_pairs
 from .answer import error_parts
 from .event_loop import AsyncJob
 from .job import DONE, EVENT_STREAM, NEW, FilePart, RequestAborted, bounded
@@ -99,6 +100,8 @@ class Asgi:
                 upgrade = value
         ip = data[at : at + peer].decode("latin-1")
         at += peer
+        end = at + (request_id & ~HAS_IDENTITY)
+        identity, _ = read_identity(data, end, request_id)
         scope: Scope = {
             "type": "http",
             "asgi": _VERSIONS,
@@ -114,10 +117,12 @@ class Asgi:
             "server": self._servers.get(host) or self._server(host),
             "state": self.state.copy(),
             "extensions": {
-                "forebay": {"request_id": data[at : at + request_id].decode("latin-1")},
+                "forebay": {"request_id": data[at:end].decode("latin-1")},
                 **(_PATHSEND if job.owner.files else {}),
             },
         }
+        if identity:
+            scope["extensions"]["forebay"]["user"] = json.loads(identity)
         if upgrade.lower() == b"websocket":
             # The server has checked the rest of the handshake.
             del scope["method"]
@@ -167,7 +172,8 @@ class _Channel:
             if not self._begun:
                 self._begun = True
                 table = REQUEST_TABLE.unpack_from(job.data, job.at)
-                first = job.data[job.at + REQUEST_TABLE.size + sum(table[1:]) : job.end]
+                end = job.at + REQUEST_TABLE.size + sum(table[1:-1]) + (table[-1] & ~HAS_IDENTITY)
+                first = job.data[read_identity(job.data, end, table[-1])[1] : job.end]
                 if job.whole:
                     self._received = True
                     return {"type": "http.request", "body": first, "more_body": False}

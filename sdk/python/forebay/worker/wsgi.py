@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import stat
 import sys
@@ -11,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from .._reply import HttpError
 from .._request import decoded_path, head_of
-from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
+from .._wire import HAS_IDENTITY, KIND_NONE, PAIR, REQUEST_TABLE, read_identity
 from .answer import send_error
 from .job import Exchange, FilePart, bounded
 
@@ -125,8 +126,13 @@ class Wsgi:
                 environ[name] = data[value:at].decode("latin-1")
         environ["REMOTE_ADDR"] = data[at : at + peer].decode("latin-1")
         at += peer
-        environ["forebay.request_id"] = data[at : at + request_id].decode("latin-1")
-        at += request_id
+        end = at + (request_id & ~HAS_IDENTITY)
+        environ["forebay.request_id"] = data[at:end].decode("latin-1")
+        identity, at = read_identity(data, end, request_id)
+        if identity:
+            user = environ["forebay.user"] = json.loads(identity)
+            # As CGI has it (RFC 3875, 4.1.11); text of the environ stands for bytes (PEP 3333).
+            environ["REMOTE_USER"] = user["subject"].encode().decode("latin-1")
         host = environ.get("HTTP_HOST", "")
         environ["SERVER_NAME"], environ["SERVER_PORT"] = self._hosts.get(host) or self._host(host)
         first = io.BytesIO(data[at : job.end])

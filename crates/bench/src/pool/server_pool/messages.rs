@@ -317,6 +317,7 @@ fn payload(body: &[u8]) -> Vec<u8> {
         headers: std::iter::once((&b"content-type"[..], &b"application/json"[..])),
         peer: b"",
         id: b"",
+        identity: b"",
         body,
     }
     .put(&mut payload);

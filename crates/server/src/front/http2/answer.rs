@@ -46,7 +46,8 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     }
     let generated = thread.request_id();
     let id = request_id(&head, &generated);
-    let arrival = Arrival::new(&app, &thread, &head, id, &peer.remote, at);
+    let remote = Rc::clone(&peer.remote);
+    let arrival = Arrival::new(&app, &thread, &head, id, &remote, at);
     let mut responder = Responder {
         arrival: &arrival,
         client: Http2Client::new(Rc::clone(&peer), body, respond),

@@ -39,7 +39,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The other side of a connection.
 pub(super) struct Peer {
     thread: Rc<Thread>,
-    remote: Remote,
+    remote: Rc<Remote>,
 }
 
 /// Serves a connection until one side ends it. `read` are its first bytes, if they have been read already.
@@ -47,7 +47,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     read: Vec<u8>,
     stream: S,
     thread: Rc<Thread>,
-    remote: Remote,
+    remote: Rc<Remote>,
 ) {
     let limits = thread.limits();
     let header_bytes_max = u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX);

@@ -96,6 +96,7 @@ impl PoolWorkers {
             headers: fields,
             peer: b"",
             id: id.map_or(b"", |(_, id)| id.as_bytes()),
+            identity: b"",
             body: first,
         }
         .put(&mut payload);

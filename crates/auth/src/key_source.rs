@@ -1,0 +1,258 @@
+//! Where the keys of a token issuer come from: a file that is read once, or a URL that a thread asks again and again. While the URL does not
+//! answer, the last good keys stay in force.
+
+use std::{
+    io, mem,
+    path::PathBuf,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay_tls::CertificateError;
+use http::Uri;
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    runtime,
+    sync::{Notify, oneshot, watch},
+    time::timeout,
+};
+
+use crate::{
+    fetch::Fetcher,
+    key_set::{KeySet, KeySetError},
+};
+
+/// A token with an unknown key has the keys fetched at most this often: anybody can make up such tokens.
+const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(5);
+/// Pauses between attempts that fail: the first, doubled each time, and the longest.
+const RETRY_PAUSE_MIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// Where keys come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyLocation {
+    /// A file.
+    File(PathBuf),
+    /// A URL that is asked.
+    Url {
+        /// It begins with `https:`, or with `http:` for an address of this machine.
+        url: Uri,
+        /// A PEM file with the authorities that sign the server's certificate; `None`: those that the system trusts.
+        ca: Option<PathBuf>,
+        /// How often it is asked.
+        refresh: Duration,
+    },
+}
+
+/// Keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeySourceError {
+    /// The file cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    File {
+        /// The file of keys.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file is not a key set.
+    #[error("{} cannot be used: {source}", path.display())]
+    KeySet {
+        /// The file of keys.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: KeySetError,
+    },
+    /// The authorities of the URL's server cannot be read.
+    #[error(transparent)]
+    Authorities(#[from] CertificateError),
+    /// The thread that fetches keys cannot be started.
+    #[error("cannot start a thread that fetches keys: {0}")]
+    Thread(io::Error),
+}
+
+/// The keys of an issuer.
+#[derive(Debug)]
+pub struct KeySource {
+    location: KeyLocation,
+    keys: RwLock<Arc<KeySet>>,
+    /// Changes with the keys.
+    version: AtomicU64,
+    progress: Mutex<Progress>,
+    /// The number of attempts so far, successful or not.
+    attempts: watch::Sender<u64>,
+    /// Wakes the thread before its time.
+    asked: Arc<Notify>,
+    /// Dropping it ends the thread.
+    _stop: Option<oneshot::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    is_fetching: bool,
+    /// When a token with an unknown key last had the keys fetched.
+    asked_at: Option<Instant>,
+    /// The last key set, as it was received.
+    text: Vec<u8>,
+}
+
+impl KeySource {
+    /// Reads a file, or starts to ask a URL, which this does not wait for.
+    pub fn start(location: KeyLocation) -> Result<Arc<Self>, KeySourceError> {
+        let source = |location, keys, stop| {
+            let stop: Option<oneshot::Sender<()>> = stop;
+            let is_fetching = stop.is_some();
+            Self {
+                location,
+                keys: RwLock::new(Arc::new(keys)),
+                version: AtomicU64::new(0),
+                progress: Mutex::new(Progress {
+                    is_fetching,
+                    asked_at: None,
+                    text: Vec::new(),
+                }),
+                attempts: watch::Sender::new(0),
+                asked: Arc::default(),
+                _stop: stop,
+            }
+        };
+        match &location {
+            KeyLocation::File(path) => {
+                let path = path.clone();
+                let text = match std::fs::read(&path) {
+                    Ok(text) => text,
+                    Err(source) => return Err(KeySourceError::File { path, source }),
+                };
+                match KeySet::parse(&text) {
+                    Ok(keys) => Ok(Arc::new(source(location, keys, None))),
+                    Err(source) => Err(KeySourceError::KeySet { path, source }),
+                }
+            }
+            KeyLocation::Url { url, ca, refresh } => {
+                let fetcher = Fetcher::new(ca.as_deref())?;
+                let (url, refresh) = (url.clone(), *refresh);
+                let (stop, stopped) = oneshot::channel();
+                let this = Arc::new(source(location, KeySet::default(), Some(stop)));
+                let (weak, asked) = (Arc::downgrade(&this), Arc::clone(&this.asked));
+                let runtime = runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(KeySourceError::Thread)?;
+                let run = move || {
+                    runtime.block_on(async {
+                        tokio::select! {
+                            // An error: the sender is dropped.
+                            _ = stopped => {}
+                            () = keep_fetching(weak, &asked, fetcher, url, refresh) => {}
+                        }
+                    });
+                    // Does not wait for a name that is being resolved.
+                    runtime.shutdown_background();
+                };
+                let started = thread::Builder::new().name("auth-keys".to_owned()).spawn(run);
+                started.map_err(KeySourceError::Thread)?;
+                Ok(this)
+            }
+        }
+    }
+
+    /// Where the keys come from.
+    pub fn location(&self) -> &KeyLocation {
+        &self.location
+    }
+
+    /// The keys in force, and a number that changes with them.
+    pub(crate) fn current(&self) -> (Arc<KeySet>, u64) {
+        let keys = self.keys.read();
+        (Arc::clone(&keys), self.version.load(Ordering::Acquire))
+    }
+
+    /// Has the keys fetched because a token's is not among them. Completes when that has been tried; `None` if it was tried a moment ago.
+    pub(crate) fn renewed(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut progress = self.progress.lock();
+        // Taken under the lock, so that the end of the attempt is not missed.
+        let mut attempts = self.attempts.subscribe();
+        if !progress.is_fetching {
+            self._stop.as_ref()?;
+            if progress
+                .asked_at
+                .is_some_and(|at| at.elapsed() < UNKNOWN_KEY_PAUSE)
+            {
+                return None;
+            }
+            progress.asked_at = Some(Instant::now());
+            progress.is_fetching = true;
+            self.asked.notify_one();
+        }
+        Some(async move {
+            // An error: the source has been dropped, and its keys stay as they are.
+            let _ = attempts.changed().await;
+        })
+    }
+
+    /// Notes the end of an attempt. Returns whether there are keys that can be used.
+    fn note(&self, url: &Uri, fetched: Result<Vec<u8>, String>) -> bool {
+        let mut progress = self.progress.lock();
+        let read = fetched.and_then(|text| {
+            if text == progress.text {
+                return Ok(());
+            }
+            let keys = KeySet::parse(&text).map_err(|error| error.to_string())?;
+            progress.text = text;
+            let mut current = self.keys.write();
+            let before = mem::replace(&mut *current, Arc::new(keys));
+            self.version.fetch_add(1, Ordering::Release);
+            drop(current);
+            let what = if before.is_empty() { "obtained" } else { "replaced" };
+            tracing::info!(target: "forebay::auth", url = %url, "the keys of a token issuer have been {what}");
+            Ok(())
+        });
+        let is_empty = self.keys.read().is_empty();
+        if let Err(cause) = &read {
+            let consequence = if is_empty {
+                "requests with its tokens are answered 503"
+            } else {
+                "the last ones stay in force"
+            };
+            tracing::warn!(target: "forebay::auth", url = %url, cause, "the keys of a token issuer cannot be fetched: {consequence}");
+        }
+        progress.is_fetching = false;
+        self.attempts.send_modify(|attempts| *attempts += 1);
+        read.is_ok()
+    }
+}
+
+async fn keep_fetching(
+    source: Weak<KeySource>,
+    asked: &Notify,
+    fetcher: Fetcher,
+    url: Uri,
+    refresh: Duration,
+) {
+    let mut pause = RETRY_PAUSE_MIN;
+    loop {
+        let fetched = fetcher.get(&url).await;
+        let fetched = fetched
+            .map(|text| text.to_vec())
+            .map_err(|error| error.to_string());
+        let Some(is_good) = source.upgrade().map(|source| source.note(&url, fetched)) else {
+            return;
+        };
+        let wait = if is_good { refresh } else { pause.min(refresh) };
+        pause = if is_good {
+            RETRY_PAUSE_MIN
+        } else {
+            (pause * 2).min(RETRY_PAUSE_MAX)
+        };
+        // An error: nobody has asked. The source is not held meanwhile, so that it can end.
+        let _ = timeout(wait, asked.notified()).await;
+        match source.upgrade() {
+            Some(source) => source.progress.lock().is_fetching = true,
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Checks what clients present to prove who they are: JSON Web Tokens, fixed tokens, passwords, API keys and certificates. Credentials and the
+//! time come in as plain values, an [`Identity`] or a [`Refusal`] comes out; the crate serves no requests. It uses the network on threads of its
+//! own only, to fetch the public keys of token issuers.
+
+#![forbid(unsafe_code)]
+
+mod authenticator;
+mod cache;
+mod claims;
+mod fetch;
+mod identity;
+mod jwt;
+mod key_set;
+mod key_source;
+mod passwords;
+mod refusal;
+mod secrets;
+mod signatures;
+
+pub use jsonwebtoken::Algorithm;
+
+pub use self::{
+    authenticator::{Authenticator, Checked, Method},
+    identity::{CredentialKind, Identity},
+    jwt::JwtSettings,
+    key_set::KeySetError,
+    key_source::{KeyLocation, KeySource, KeySourceError},
+    passwords::{PasswordHash, PasswordHashError, User},
+    refusal::Refusal,
+    secrets::{SecretDigest, SecretDigestError},
+};
+pub use forebay_tls::CertificateName;

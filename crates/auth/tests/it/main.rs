@@ -1,0 +1,6 @@
+//! Credentials in, identities or refusals out, as the server calls it.
+
+mod issuer;
+mod key_source;
+mod methods;
+mod tokens;

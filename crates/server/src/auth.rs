@@ -1,0 +1,215 @@
+//! Who may use a route: from the head of a request and its connection to an identity, or to a refusal.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+    time::SystemTime,
+};
+
+use forebay_auth::{
+    Authenticator, Checked, Identity, KeyLocation, KeySource, KeySourceError, Method, Refusal, SecretDigest,
+};
+use parking_lot::Mutex;
+
+use crate::{
+    config,
+    front::{Client, Head},
+    target::{End, Request, wait_for},
+};
+
+/// Authenticators by the names of their sections.
+pub(crate) type Authenticators = BTreeMap<String, Arc<Authenticator>>;
+
+/// Keys of token issuers that some app still has; a reload goes on with them.
+pub(crate) type KeySources = Mutex<Vec<Weak<KeySource>>>;
+
+/// The keys of a token issuer cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the keys for `auth.{name}` cannot be used")]
+pub struct AuthError {
+    name: String,
+    #[source]
+    source: KeySourceError,
+}
+
+/// The authenticators of a configuration. URLs of keys are asked in the background.
+pub(crate) fn authenticators(
+    configured: &BTreeMap<String, config::Auth>,
+    known: &KeySources,
+) -> Result<Authenticators, AuthError> {
+    let authenticator = |(name, auth): (&String, &config::Auth)| {
+        let method = method(auth, known).map_err(|source| AuthError {
+            name: name.clone(),
+            source,
+        })?;
+        Ok((name.clone(), Arc::new(Authenticator::new(name.clone(), method))))
+    };
+    configured.iter().map(authenticator).collect()
+}
+
+/// Reads the files of keys of a configuration. No URL is asked.
+pub fn check_keys(config: &config::Config) -> Result<(), AuthError> {
+    for (name, auth) in &config.auth {
+        let location = auth.jwt.as_ref().and_then(config::JwtAuth::keys);
+        if let Some(location @ KeyLocation::File(_)) = location {
+            KeySource::start(location).map_err(|source| AuthError {
+                name: name.clone(),
+                source,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn method(auth: &config::Auth, known: &KeySources) -> Result<Method, KeySourceError> {
+    if let Some(jwt) = &auth.jwt {
+        let location = jwt.keys().expect("the configuration was checked");
+        return Ok(Method::Jwt(jwt.settings(), key_source(location, known)?));
+    }
+    if let Some(certificate) = &auth.certificate {
+        return Ok(Method::Certificates(certificate.name, certificate.scopes.clone()));
+    }
+    if !auth.basic.is_empty() {
+        let users = auth.basic.iter().map(|(name, user)| (name.clone(), user.user()));
+        return Ok(Method::Passwords(users.collect()));
+    }
+    if !auth.api_keys.is_empty() {
+        let keys = auth.api_keys.iter();
+        let keys = keys.map(|(subject, key)| (key.sha256.clone(), subject.clone(), key.scopes.clone()));
+        return Ok(Method::ApiKeys(auth.header.clone(), keys.collect()));
+    }
+    let tokens = auth.tokens.iter().map(|(subject, of)| {
+        let digest = SecretDigest::of(of.token.reveal().as_bytes());
+        (digest, subject.clone(), of.scopes.clone())
+    });
+    Ok(Method::Tokens(tokens.collect()))
+}
+
+/// Keys from this place: those that are known already if it is a URL, so that a reload needs no answer of it.
+fn key_source(location: KeyLocation, known: &KeySources) -> Result<Arc<KeySource>, KeySourceError> {
+    let mut known = known.lock();
+    known.retain(|source| source.strong_count() > 0);
+    let is_url = matches!(location, KeyLocation::Url { .. });
+    let kept = known.iter().filter_map(Weak::upgrade);
+    let mut kept = kept.filter(|source| is_url && *source.location() == location);
+    if let Some(kept) = kept.next() {
+        return Ok(kept);
+    }
+    let source = KeySource::start(location)?;
+    known.push(Arc::downgrade(&source));
+    Ok(source)
+}
+
+/// Whom a route answers.
+#[derive(Debug)]
+pub(crate) struct RouteAuth {
+    any_of: Vec<Arc<Authenticator>>,
+    scopes: Vec<String>,
+}
+
+impl RouteAuth {
+    /// `None` for a route that answers everybody.
+    pub(crate) fn new(route: &config::Route, authenticators: &Authenticators) -> Option<Self> {
+        let any_of = route.auth.iter();
+        let any_of: Vec<_> = any_of.map(|name| Arc::clone(&authenticators[name])).collect();
+        (!any_of.is_empty()).then(|| Self {
+            any_of,
+            scopes: route.scopes.clone(),
+        })
+    }
+
+    /// Finds out who the client is, once the route is known and before its target does anything. The first way suffices in which the client
+    /// can prove it.
+    pub(crate) async fn check(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<(), End> {
+        let now = SystemTime::now();
+        let mut refused: Option<(usize, Refusal)> = None;
+        for (at, authenticator) in self.any_of.iter().enumerate() {
+            let checked = match credentials(authenticator, request.head) {
+                Ok(value) => authenticator.check(value, request.certificate, now),
+                Err(refusal) => Checked::Now(Err(refusal)),
+            };
+            let checked = match checked {
+                Checked::Now(checked) => checked,
+                Checked::Later(checking) => {
+                    client.before_waiting().await?;
+                    wait_for(checking, request.deadline, client).await?
+                }
+            };
+            match checked {
+                Ok(identity) => return self.admit(identity, request),
+                // A client that shows something wrong is told of that. What cannot be checked now may be right.
+                Err(refusal) => match &refused {
+                    Some((_, before)) if before.is_temporary() => {}
+                    Some((_, before)) if *before != Refusal::Missing && !refusal.is_temporary() => {}
+                    _ => refused = Some((at, refusal)),
+                },
+            }
+        }
+        let (at, cause) = refused.expect("a route with `auth` has at least one way");
+        let challenges = self.challenges(|way| {
+            let is_wrong = way == at && cause != Refusal::Missing;
+            is_wrong.then(|| format!("error=\"invalid_token\", error_description=\"{cause}\""))
+        });
+        Err(crate::failure::Refusal::Auth(Box::new(AuthFailure::Refused { cause, challenges })).into())
+    }
+
+    fn admit(&self, identity: Arc<Identity>, request: &Request<'_>) -> Result<(), End> {
+        let missing = identity.missing_scope(&self.scopes).map(str::to_owned);
+        // The log names who was refused, too.
+        let _ = request.identity.set(identity);
+        let Some(scope) = missing else { return Ok(()) };
+        let needed = self.scopes.join(" ");
+        let challenges =
+            self.challenges(|_| Some(format!("error=\"insufficient_scope\", scope=\"{needed}\"")));
+        Err(crate::failure::Refusal::Auth(Box::new(AuthFailure::Scope { scope, challenges })).into())
+    }
+
+    /// The challenges of all ways; those for bearer tokens with these further parameters (RFC 6750, 3).
+    fn challenges(&self, further: impl Fn(usize) -> Option<String>) -> Vec<String> {
+        let challenge = |(at, authenticator): (usize, &Arc<Authenticator>)| {
+            let challenge = authenticator.challenge();
+            match further(at).filter(|_| challenge.starts_with("Bearer ")) {
+                Some(further) => format!("{challenge}, {further}"),
+                None => challenge,
+            }
+        };
+        self.any_of.iter().enumerate().map(challenge).collect()
+    }
+}
+
+/// The value of the field that the authenticator reads.
+fn credentials<'h>(authenticator: &Authenticator, head: &'h Head) -> Result<Option<&'h [u8]>, Refusal> {
+    let Some(field) = authenticator.field() else {
+        return Ok(None);
+    };
+    let mut values = head.fields().filter(|(name, _)| *name == field.as_bytes());
+    let first = values.next().map(|(_, value)| value);
+    match values.next() {
+        Some(_) => Err(Refusal::Repeated),
+        None => Ok(first),
+    }
+}
+
+/// Why a client may not use a route.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum AuthFailure {
+    /// It has not proved who it is.
+    #[error("{cause}")]
+    Refused {
+        cause: Refusal,
+        /// Values of `WWW-Authenticate`.
+        challenges: Vec<String>,
+    },
+    /// It may not do what the route is for.
+    #[error("the scope `{scope}` is needed here (scopes)")]
+    Scope { scope: String, challenges: Vec<String> },
+}
+
+impl AuthFailure {
+    pub(crate) fn challenges(&self) -> &[String] {
+        match self {
+            Self::Refused { cause, .. } if cause.is_temporary() => &[],
+            Self::Refused { challenges, .. } | Self::Scope { challenges, .. } => challenges,
+        }
+    }
+}
