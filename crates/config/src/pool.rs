@@ -295,7 +295,10 @@ impl Pool {
             StoreMode::None
         };
         self.store.get_or_insert(usual);
-        let has_user = self.confine.as_ref().is_some_and(|confine| confine.user.is_some());
+        let has_user = self
+            .confine
+            .as_ref()
+            .is_some_and(|confine| confine.user.is_some());
         if has_user && self.store_mode() != StoreMode::None {
             let message = "only the server's own user may open the store: a pool with `confine.user` has `store = \"none\"`";
             context.note(fields.problem("store", message));

@@ -59,7 +59,9 @@ pub fn run() -> io::Result<()> {
     let mut groups = HashMap::new();
     for line in BufReader::new(io::stdin()).lines() {
         let Ok(line) = line else { break };
-        let Some((sign, rest)) = line.split_at_checked(1) else { continue };
+        let Some((sign, rest)) = line.split_at_checked(1) else {
+            continue;
+        };
         let mut words = rest.split('\t');
         let Some(Ok(group)) = words.next().map(str::parse::<u32>) else {
             continue;

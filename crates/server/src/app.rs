@@ -333,7 +333,14 @@ impl App {
                 return Ok((name.clone(), kept.clone()));
             }
             let store = services.store.as_deref();
-            let mut options = options(name, pool, sdk.as_ref(), store, &config, confinements.remove(name));
+            let mut options = options(
+                name,
+                pool,
+                sdk.as_ref(),
+                store,
+                &config,
+                confinements.remove(name),
+            );
             if is_watching {
                 // So that errors show when code is saved, not with the first request.
                 options.workers_min = options.workers_min.max(1);

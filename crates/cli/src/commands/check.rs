@@ -69,9 +69,15 @@ fn check_confinements(config: &Config) {
         let granted: Vec<&str> = granted.map(|(key, _)| *key).collect();
         if !granted.is_empty() {
             let granted = granted.join(", ");
-            output::complaint(&format!("note: pool.{pool}.confine: this machine grants {granted}"));
+            output::complaint(&format!(
+                "note: pool.{pool}.confine: this machine grants {granted}"
+            ));
         }
-        for refused in checked.keys.iter().filter_map(|(_, outcome)| outcome.as_ref().err()) {
+        for refused in checked
+            .keys
+            .iter()
+            .filter_map(|(_, outcome)| outcome.as_ref().err())
+        {
             output::complaint(&format!(
                 "note: pool.{pool}.{refused}; `serve` does not start here under this user"
             ));

@@ -44,10 +44,12 @@ impl Account {
         let gid = match (group, &entry) {
             (Some(group), _) => match group.parse() {
                 Ok(number) => Gid::from_raw(number),
-                Err(_) => Group::from_name(group)
-                    .map_err(|errno| error("group", format!("cannot look up `{group}`: {errno}")))?
-                    .ok_or_else(|| error("group", format!("there is no group `{group}`")))?
-                    .gid,
+                Err(_) => {
+                    Group::from_name(group)
+                        .map_err(|errno| error("group", format!("cannot look up `{group}`: {errno}")))?
+                        .ok_or_else(|| error("group", format!("there is no group `{group}`")))?
+                        .gid
+                }
             },
             (None, Some(entry)) => entry.gid,
             (None, None) => {

@@ -41,7 +41,11 @@ impl CgroupLimits {
         });
         let cpu = self.cpu_percent.iter().map(|percent| {
             let quota = percent * PERIOD_US / 100;
-            ("cgroup_cpu_percent_max", "cpu.max", format!("{quota} {PERIOD_US}"))
+            (
+                "cgroup_cpu_percent_max",
+                "cpu.max",
+                format!("{quota} {PERIOD_US}"),
+            )
         });
         let processes = self
             .processes
@@ -56,7 +60,9 @@ impl CgroupLimits {
 
     /// The key that errors about the cgroup itself name.
     pub(super) fn first_key(&self) -> &'static str {
-        self.settings().first().map_or("cgroup_memory_max", |(key, ..)| key)
+        self.settings()
+            .first()
+            .map_or("cgroup_memory_max", |(key, ..)| key)
     }
 }
 
@@ -81,7 +87,11 @@ fn parent_in(mounts: &str, own: &str) -> Option<PathBuf> {
         kind.starts_with("cgroup2 ").then(|| mount.split(' ').nth(4))?
     })?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(Path::new(mount).join(Path::new(own).parent().unwrap_or(Path::new(""))))
+    let mount = Path::new(mount);
+    Some(match Path::new(own).parent() {
+        Some(above) if above != Path::new("") => mount.join(above),
+        _ => mount.to_owned(),
+    })
 }
 
 /// Makes a cgroup with these limits. Returns its folder, and the file to which a process writes `0` to enter.
@@ -91,8 +101,16 @@ pub(super) fn create(
     name: &str,
 ) -> Result<(PathBuf, OwnedFd), ConfinementError> {
     let settings = limits.settings();
+    let controllers = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
     for (key, file, _) in &settings {
         let controller = file.split('.').next().unwrap_or_default();
+        if !controllers.split_whitespace().any(|one| one == controller) {
+            let reason = format!(
+                "{}/cgroup.controllers does not list `{controller}`",
+                parent.display()
+            );
+            return Err(refused(key, reason));
+        }
         let enabled = fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"));
         enabled.map_err(|error| {
             refused(

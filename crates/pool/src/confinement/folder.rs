@@ -1,9 +1,12 @@
 //! The private temporary folder of a worker.
 
 use std::{
-    ffi::CStr,
-    io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    ffi::{CStr, CString},
+    fs, io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::fs::PermissionsExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -15,7 +18,10 @@ use rustix::{
 
 /// Makes an empty folder that only this user, or `owner` with its group, can enter.
 pub(super) fn create(owner: Option<(u32, u32)>) -> io::Result<PathBuf> {
-    let folder = tempfile::Builder::new().prefix("forebay-worker-").tempdir()?;
+    let folder = tempfile::Builder::new()
+        .prefix("forebay-worker-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir()?;
     if let Some((uid, gid)) = owner {
         std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid))?;
     }
@@ -82,7 +88,7 @@ fn enter(parent: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     openat(&folder, ".", flags, Mode::empty())
 }
 
-fn names(folder: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
+fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let names = Dir::read_from(folder)?.map(|entry| Ok(entry?.file_name().to_owned()));
     names
         .filter(|name| !matches!(name.as_deref().map(CStr::to_bytes), Ok(b"." | b"..")))
@@ -91,8 +97,6 @@ fn names(folder: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
-
     use super::*;
 
     #[test]

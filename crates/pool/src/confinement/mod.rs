@@ -169,7 +169,9 @@ impl Confinement {
             processes,
         } = self.cgroup;
         if memory_bytes.is_some() {
-            part("cgroup_memory_max", &|alone| alone.cgroup.memory_bytes = memory_bytes);
+            part("cgroup_memory_max", &|alone| {
+                alone.cgroup.memory_bytes = memory_bytes
+            });
         }
         if cpu_percent.is_some() {
             part("cgroup_cpu_percent_max", &|alone| {
@@ -177,9 +179,14 @@ impl Confinement {
             });
         }
         if processes.is_some() {
-            part("cgroup_processes_max", &|alone| alone.cgroup.processes = processes);
+            part("cgroup_processes_max", &|alone| {
+                alone.cgroup.processes = processes
+            });
         }
-        let mut outcomes: Vec<_> = parts.into_iter().map(|(key, part)| (key, part.try_out())).collect();
+        let mut outcomes: Vec<_> = parts
+            .into_iter()
+            .map(|(key, part)| (key, part.try_out()))
+            .collect();
         if outcomes.iter().all(|(_, outcome)| outcome.is_ok()) {
             // Such as a file that the user cannot read.
             if let Err(error) = self.try_out() {
@@ -250,7 +257,10 @@ impl Confinement {
             let owner = self.account.as_ref().map(|account| (account.uid, account.gid));
             let folder = folder::create(owner).map_err(|error| ConfinementError {
                 key: "private_tmp",
-                reason: format!("cannot make a folder in {}: {error}", std::env::temp_dir().display()),
+                reason: format!(
+                    "cannot make a folder in {}: {error}",
+                    std::env::temp_dir().display()
+                ),
                 remedy: "TMPDIR of the server names another place",
             })?;
             leftovers.tmp = Some(folder);
@@ -265,7 +275,12 @@ impl Confinement {
         if needs_domain {
             let key = if self.files.is_some() { "read" } else { "network" };
             let ruleset = files::ruleset(self.files.as_ref(), leftovers.tmp.as_deref())?;
-            step(key, "enable landlock", "apply the landlock rules", Action::Landlock(ruleset));
+            step(
+                key,
+                "enable landlock",
+                "apply the landlock rules",
+                Action::Landlock(ruleset),
+            );
         }
         if !self.network {
             let remedy = "the kernel must have CONFIG_SECCOMP_FILTER";
@@ -274,7 +289,12 @@ impl Confinement {
                 reason: error.to_string(),
                 remedy,
             })?;
-            step("network", remedy, "apply the seccomp filter", Action::Filter(filter));
+            step(
+                "network",
+                remedy,
+                "apply the seccomp filter",
+                Action::Filter(filter),
+            );
         }
         for path in &self.required {
             let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
@@ -282,16 +302,17 @@ impl Confinement {
             };
             step(
                 "user",
-                "let this user read it; FOREBAY_CACHE_DIR of the server names the folder of the SDK",
+                "let this user read it, and enter the folders above (`chmod o+x`); FOREBAY_CACHE_DIR of the server names that of the SDK",
                 &format!("read {}", path.display()),
                 Action::Require(text),
             );
         }
-        let failed = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| ConfinementError {
-            key: "user",
-            reason: format!("cannot watch the start of a process: {error}"),
-            remedy: "raise the server's limit of open files",
-        })?;
+        let failed =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| ConfinementError {
+                key: "user",
+                reason: format!("cannot watch the start of a process: {error}"),
+                remedy: "raise the server's limit of open files",
+            })?;
         Ok(Plan { steps, failed })
     }
 
@@ -309,10 +330,7 @@ impl Confinement {
             .map_or_else(|| rustix::process::geteuid().as_raw(), |account| account.uid);
         if limit == Limit::Processes && uid == 0 {
             let remedy = "set `user` to another one, or use `cgroup_processes_max`";
-            return refused(
-                "the kernel does not hold root to this limit".to_owned(),
-                remedy,
-            );
+            return refused("the kernel does not hold root to this limit".to_owned(), remedy);
         }
         let may_raise = has(CapabilitySet::SYS_RESOURCE);
         match getrlimit(limit.resource()).maximum {
@@ -451,7 +469,9 @@ impl Plan {
     pub(crate) fn failure(&self, error: &io::Error) -> Option<ConfinementError> {
         let mut number = [0; 8];
         rustix::io::read(&self.failed, &mut number).ok()?;
-        let step = self.steps.get(usize::try_from(u64::from_ne_bytes(number)).ok()? - 1)?;
+        let step = self
+            .steps
+            .get(usize::try_from(u64::from_ne_bytes(number)).ok()? - 1)?;
         Some(ConfinementError {
             key: step.key,
             reason: format!("cannot {}: {error}", step.what),
@@ -462,7 +482,10 @@ impl Plan {
     /// Forks a process that applies the steps and ends.
     fn try_out(self) -> Result<(), ConfinementError> {
         let mut command = Command::new("/proc/self/exe");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let plan = std::sync::Arc::new(self);
         sys::before_exec(&mut command, {
             let plan = plan.clone();

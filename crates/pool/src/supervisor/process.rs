@@ -241,7 +241,10 @@ fn start(
     stdio: [Stdio; 2],
 ) -> io::Result<(Child, Leftovers)> {
     let Some(confinement) = &options.confinement else {
-        return Ok((command(options, id, fds, stdio, None).spawn()?, Leftovers::default()));
+        return Ok((
+            command(options, id, fds, stdio, None).spawn()?,
+            Leftovers::default(),
+        ));
     };
     let (plan, leftovers) = confinement
         .plan(&format!("{}-{id}", options.name))

@@ -15,12 +15,12 @@ const PACKAGE_FILES: [&str; 3] = ["package.json", "node_modules", "tsconfig.json
 
 /// The workers of a pool cannot be confined.
 #[derive(Debug, thiserror::Error)]
-#[error("pool.{pool}.{source}")]
+#[error("pool.{pool}.{error}")]
 pub struct NotConfined {
     /// The pool's name.
     pub pool: String,
     /// What is missing, and what to do.
-    pub source: ConfinementError,
+    pub error: ConfinementError,
 }
 
 /// What `[pool.NAME.confine]` says, if the pool has one. Without an SDK, its files are left out.
@@ -35,9 +35,9 @@ fn confinement(
     };
     let (user, group) = (confine.user.as_deref(), confine.group.as_deref());
     let account = (user.is_some() || group.is_some()).then(|| Account::find(user, group));
-    let account = account.transpose().map_err(|source| NotConfined {
+    let account = account.transpose().map_err(|error| NotConfined {
         pool: name.to_owned(),
-        source,
+        error,
     })?;
     let required = required(pool, sdk);
     let files = confine.confines_files().then(|| {
@@ -85,9 +85,9 @@ pub(super) fn confinements(
         let Some(confinement) = confinement(name, pool, config, sdk)? else {
             continue;
         };
-        confinement.try_out().map_err(|source| NotConfined {
+        confinement.try_out().map_err(|error| NotConfined {
             pool: name.clone(),
-            source,
+            error,
         })?;
         confinements.insert(name.clone(), confinement);
     }
@@ -147,14 +147,21 @@ fn files(pool: &config::Pool, config: &Config) -> Files {
                 PythonModule::File(file) => file.parent().unwrap_or(file).to_owned(),
                 PythonModule::Named(_) => pool.cwd.clone(),
             });
-            files.read.extend(start.as_deref().and_then(Path::parent).map(Path::to_owned));
+            files
+                .read
+                .extend(start.as_deref().and_then(Path::parent).map(Path::to_owned));
             files.read.extend(python_folders(program));
         }
         Worker::Command { .. } => files.read.push(pool.cwd.clone()),
     }
-    let store = config.store.as_ref().filter(|_| pool.store_mode() != StoreMode::None);
+    let store = config
+        .store
+        .as_ref()
+        .filter(|_| pool.store_mode() != StoreMode::None);
     // Readers, too, write: their marks. `forebay check` may come before the first start, which makes the folder.
-    let folder = store.map(|store| store.path.clone()).filter(|folder| folder.exists());
+    let folder = store
+        .map(|store| store.path.clone())
+        .filter(|folder| folder.exists());
     files.write.extend(folder);
     files
 }
@@ -188,7 +195,7 @@ pub fn check_confinements(config: &Config) -> Vec<CheckedConfinement> {
     let check = |(name, pool): (&String, &config::Pool)| {
         let keys = match confinement(name, pool, config, None) {
             Ok(confinement) => confinement?.try_each(),
-            Err(error) => vec![(error.source.key, Err(error.source))],
+            Err(error) => vec![(error.error.key, Err(error.error))],
         };
         Some(CheckedConfinement {
             pool: name.clone(),
