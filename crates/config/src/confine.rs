@@ -27,7 +27,8 @@ section! {
         /// Whether workers may make sockets. `false`: neither of the network nor to local services; the server still reaches databases
         /// for them (`sql`). Needs landlock of Linux 5.13 and seccomp.
         network: bool = "true",
-        /// Whether programs gain no privileges by set-user-ID, set-group-ID or file capabilities.
+        /// Whether workers have none of the server's capabilities, and gain no privileges by programs with set-user-ID, set-group-ID or
+        /// file capabilities.
         no_new_privs: bool = "true",
         /// Whether each worker has a temporary folder of its own, which only it may enter and which is removed when it ends: its TMPDIR.
         private_tmp: bool = "true",

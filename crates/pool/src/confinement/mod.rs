@@ -22,7 +22,7 @@ use rustix::{
     fs::Access,
     io::Errno,
     process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit},
-    thread::{self, CapabilitySet},
+    thread::{self, CapabilitySet, CapabilitySets},
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
@@ -58,7 +58,7 @@ pub struct Confinement {
     pub files: Option<Files>,
     /// Whether they may make sockets.
     pub network: bool,
-    /// Whether programs they run gain no privileges (set-user-ID, file capabilities).
+    /// Whether they have no capabilities, and gain no privileges by programs that they run (set-user-ID, file capabilities).
     pub no_new_privs: bool,
     /// Whether each has a temporary folder of its own.
     pub private_tmp: bool,
@@ -143,7 +143,10 @@ impl Confinement {
             parts.push((key, alone));
         };
         if self.account.is_some() {
-            part("user", &|alone| alone.account.clone_from(&self.account));
+            part("user", &|alone| {
+                alone.account.clone_from(&self.account);
+                alone.private_tmp = self.private_tmp;
+            });
         }
         if self.files.is_some() {
             part("read, write", &|alone| alone.files.clone_from(&self.files));
@@ -266,11 +269,19 @@ impl Confinement {
             leftovers.tmp = Some(folder);
         }
         let needs_domain = self.files.is_some() || !self.network;
-        // Without it, ambient capabilities of the server would pass to workers, whatever their user.
         let plain = "the kernel must be Linux 4.3 or newer";
-        step("user", plain, "drop ambient capabilities", Action::DropAmbient);
         if self.no_new_privs || needs_domain {
             step("no_new_privs", plain, "forgo privileges", Action::NoNewPrivs);
+            // After the line above, root's programs do not get them back. Some would lead around landlock.
+            step(
+                "no_new_privs",
+                plain,
+                "drop capabilities",
+                Action::DropCapabilities,
+            );
+        } else {
+            // They would pass to workers whatever their user.
+            step("user", plain, "drop ambient capabilities", Action::DropAmbient);
         }
         if needs_domain {
             let key = if self.files.is_some() { "read" } else { "network" };
@@ -414,8 +425,9 @@ enum Action {
     Groups(Vec<Gid>),
     Group(Gid),
     User(Uid),
-    DropAmbient,
     NoNewPrivs,
+    DropCapabilities,
+    DropAmbient,
     Landlock(OwnedFd),
     Filter(BpfProgram),
     Require(CString),
@@ -439,6 +451,14 @@ impl Action {
             Self::Groups(groups) => thread::set_thread_groups(groups),
             Self::Group(gid) => thread::set_thread_res_gid(*gid, *gid, *gid),
             Self::User(uid) => thread::set_thread_res_uid(*uid, *uid, *uid),
+            Self::DropCapabilities => thread::set_capabilities(
+                None,
+                CapabilitySets {
+                    effective: CapabilitySet::empty(),
+                    permitted: CapabilitySet::empty(),
+                    inheritable: CapabilitySet::empty(),
+                },
+            ),
             Self::DropAmbient => thread::clear_ambient_capability_set(),
             Self::NoNewPrivs => thread::set_no_new_privs(true),
             Self::Landlock(ruleset) => sys::landlock_restrict_self(ruleset),

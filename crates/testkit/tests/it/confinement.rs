@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_testkit::{Process, Server, Setup, command, wait_for, wait_until};
+use forebay_testkit::{Process, Server, Setup, blocks, command, wait_for, wait_until};
 
 use crate::support::ONE_WORKER;
 
@@ -113,6 +113,10 @@ impl Language {
     }
 }
 
+/// Another pool, whose worker no more is allowed than others of the same user.
+const NEIGHBOUR: &str =
+    "[pool.neighbour]\ncommand = \"/bin/cat\"\nprotocol = \"jsonl\"\n[pool.neighbour.confine]";
+
 /// Has the worker run code; returns `did RESULT`, or the name of the error.
 fn run(server: &Server, code: &str) -> String {
     let answer = server.post("/run", code.as_bytes());
@@ -212,8 +216,8 @@ fn a_worker_reaches_the_files_that_it_is_given_and_what_it_needs_to_answer() {
 
 #[test]
 fn typescript_packages_and_the_store_are_within_reach_of_a_confined_worker() {
-    let source = "import { router, store } from 'forebay';\nimport { word } from 'words';\nconst text: string = word;\n\
-        export default router().get('/', () => { store.set(['global', 'a'], text); return store.get(['global', 'a']) as string; });\n";
+    let source = "import { router } from 'forebay';\nimport { open } from 'forebay/store';\nimport { word } from 'words';\nconst store = open();\nconst text: string = word;\n\
+        export default router().get('/', () => { store.set('Word', text); return store.get('Word') as string; });\n";
     let server = Setup::new(
         "[store]\npath = \"data\"\n[pool.api]\nhandler = \"app/api.ts\"\n[pool.api.confine]\nread = []\nnetwork = false\n\
          [[route]]\npath = \"/*\"\npool = \"api\"\n",
@@ -233,7 +237,7 @@ fn a_worker_without_network_connects_to_nothing_and_takes_no_other_process_over(
     let port_number = port.local_addr().expect("it is bound").port().to_string();
     for language in Language::ALL {
         for (confine, outcome) in [("network = false", None), ("", Some("did 1"))] {
-            let setup = language.pool(&format!("[pool.api.confine]\n{confine}"));
+            let setup = language.pool(&format!("[pool.api.confine]\n{confine}\n{NEIGHBOUR}"));
             let service = setup.folder().path().join("service");
             let _listening = UnixListener::bind(&service).expect("the folder is there");
             let server = setup.start();
@@ -249,12 +253,17 @@ fn a_worker_without_network_connects_to_nothing_and_takes_no_other_process_over(
                     ),
                 }
             }
-            let memory = PathBuf::from(format!("/proc/{}/mem", server.process().pid));
-            let said = run(&server, &language.read(&memory));
-            if confine.is_empty() {
-                assert_ne!(said, "EACCES", "{language:?}: it may be opened");
-            } else {
-                assert_eq!(said, "EACCES", "{language:?}");
+            let neighbour = server.workers().into_iter().find(|worker| {
+                fs::read_to_string(format!("/proc/{}/comm", worker.pid)).is_ok_and(|name| name == "cat\n")
+            });
+            let neighbour = neighbour.expect("the other pool has a worker").pid;
+            let said = run(
+                &server,
+                &language.read(format!("/proc/{neighbour}/environ").as_ref()),
+            );
+            match outcome {
+                Some(_) => assert!(said.starts_with("did "), "{language:?}: {said}"),
+                None => assert_eq!(said, "EACCES", "{language:?}"),
             }
         }
     }
@@ -334,7 +343,7 @@ fn a_worker_stays_within_its_limits_and_goes_on() {
         ),
         (
             "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))".to_owned(),
-            if is_root() { "did None" } else { "ValueError" },
+            "ValueError",
         ),
         ("result = 1".to_owned(), "did 1"),
     ] {
@@ -500,5 +509,33 @@ fn workers_of_a_pool_without_confinement_are_as_they_were() {
             run(&server, &language.write(&server.folder().path().join("app/new"))),
             "did 1"
         );
+    }
+}
+
+#[test]
+fn the_example_of_the_guide_is_granted_and_holds() {
+    let guide = include_str!("../../../../docs/guide/confinement.md");
+    let setup = Setup::new(blocks(guide, "toml")[0])
+        .file("app/api.mjs", include_str!("handlers/confined.mjs"))
+        .file("templates/page", "page")
+        .file("uploads/old", "")
+        .env("API_TOKEN", "of this pool")
+        .env("TOKEN", "of the server");
+    let server = setup.start();
+    let checked = server.command(&["check"]);
+    assert_eq!(String::from_utf8_lossy(&checked.stderr), blocks(guide, "text")[0]);
+    let path = |name| server.folder().path().join(name);
+    for (code, outcome) in [
+        (Language::Node.read(&path("templates/page")), "did 4"),
+        (Language::Node.write(&path("uploads/new")), "did 1"),
+        (Language::Node.write(&path("templates/page")), "EACCES"),
+        (Language::Node.read(&path("forebay.toml")), "EACCES"),
+        (Language::Node.connect("1"), "EPERM"),
+        (
+            "return [process.env.API_TOKEN, process.env.TOKEN]".to_owned(),
+            "did of this pool,",
+        ),
+    ] {
+        assert_eq!(run(&server, &code), outcome, "{code}");
     }
 }
