@@ -90,24 +90,33 @@ pub(super) fn ruleset(files: Option<&Files>, more: Option<&Path>) -> Result<Owne
                 .scope(Scope::Signal)
         })
         .and_then(Ruleset::create);
-    let mut ruleset = created.map_err(|error| match files {
-        Some(_) => refused(
-            "read",
-            &error,
-            "these keys need landlock of Linux 6.2 or newer, and `landlock` among the `lsm=` of the kernel's command line",
-        ),
-        None => refused(
-            "network",
-            &error,
-            "`network = false` needs landlock: Linux 5.13 or newer, and `landlock` among the `lsm=` of the kernel's command line",
-        ),
+    let mut ruleset = created.map_err(|_| {
+        let (key, remedy) = match files {
+            Some(_) => (
+                "read",
+                "boot Linux 6.2 or newer, with `landlock` among the `lsm=` of its command line",
+            ),
+            None => (
+                "network",
+                "boot Linux 5.13 or newer, with `landlock` among the `lsm=` of its command line",
+            ),
+        };
+        ConfinementError {
+            key,
+            reason: "the kernel has no landlock, or too old a version of it".to_owned(),
+            remedy,
+        }
     })?;
     if let Some(Files { read, write }) = files {
         let all = AccessFs::from_all(RIGHTS);
         ruleset = ruleset
             .add_rules(path_beneath_rules(SYSTEM, AccessFs::from_read(RIGHTS)))
             .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(DEVICES, AccessFs::from_file(RIGHTS))))
-            .map_err(|error| refused("read", &error, "grant it on this machine"))?;
+            .map_err(|error| ConfinementError {
+                key: "read",
+                reason: format!("cannot allow the files of the system: {error}"),
+                remedy: "see the limit of open files of the server",
+            })?;
         for path in read {
             ruleset = allow(ruleset, "read", path, AccessFs::from_read(RIGHTS))?;
         }
@@ -138,12 +147,4 @@ fn allow(
     };
     let rule = PathBeneath::new(folder, access);
     ruleset.add_rule(rule).map_err(|error| refused(error.to_string()))
-}
-
-fn refused(key: &'static str, error: &landlock::RulesetError, remedy: &'static str) -> ConfinementError {
-    ConfinementError {
-        key,
-        reason: error.to_string(),
-        remedy,
-    }
 }
