@@ -113,7 +113,7 @@ mod tests {
             openat(&deepest, "file", file, Mode::RUSR).unwrap();
             deepest = enter(&deepest, "inner").unwrap();
         }
-        fs::set_permissions(folder.join("inner/inner"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(folder.join("inner/inner"), fs::Permissions::from_mode(0o000)).unwrap();
         remove(&folder).unwrap();
         assert!(!folder.exists());
         assert!(outside.path().join("kept").exists());

@@ -173,7 +173,7 @@ impl Confinement {
         } = self.cgroup;
         if memory_bytes.is_some() {
             part("cgroup_memory_max", &|alone| {
-                alone.cgroup.memory_bytes = memory_bytes
+                alone.cgroup.memory_bytes = memory_bytes;
             });
         }
         if cpu_percent.is_some() {
@@ -183,7 +183,7 @@ impl Confinement {
         }
         if processes.is_some() {
             part("cgroup_processes_max", &|alone| {
-                alone.cgroup.processes = processes
+                alone.cgroup.processes = processes;
             });
         }
         let mut outcomes: Vec<_> = parts
