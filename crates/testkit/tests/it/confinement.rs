@@ -9,6 +9,7 @@ use std::{
         process::CommandExt,
     },
     path::{Path, PathBuf},
+    process::{Child, Stdio},
 };
 
 use forebay_testkit::{Process, Server, Setup, blocks, command, wait_for, wait_until};
@@ -143,7 +144,18 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Starts a server that must refuse to, and returns what it says.
+/// A program that does not outlive its test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It has ended, unless the test fails.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Has `check` and `serve` run on a configuration that this machine does not grant, and returns what they say.
 fn refusal(setup: &Setup, config: &str, user: Option<u32>) -> (String, String) {
     setup.folder().write("forebay.toml", config);
     let file = setup.folder().path().join("forebay.toml");
@@ -158,11 +170,14 @@ fn refusal(setup: &Setup, config: &str, user: Option<u32>) -> (String, String) {
             command.env("FOREBAY_CACHE_DIR", setup.folder().path().join("cache"));
             command.uid(user).gid(user);
         }
-        let output = command.output().expect("the program runs");
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        )
+        let log = setup.folder().path().join("said");
+        command.stdout(Stdio::null());
+        command.stderr(fs::File::create(&log).expect("the folder is writable"));
+        let mut program = Program(command.spawn().expect("the program can be started"));
+        let status = wait_for("the program to end", || {
+            program.0.try_wait().expect("it is our child")
+        });
+        (status.code(), fs::read_to_string(&log).expect("it was written"))
     };
     let (code, checked) = said(&["check"]);
     assert_eq!(code, Some(0), "{checked}");
