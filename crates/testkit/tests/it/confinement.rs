@@ -162,12 +162,8 @@ fn refusal(setup: &Setup, config: &str, user: Option<u32>) -> (String, String) {
     let said = |words: &[&str]| {
         let mut command = command(words);
         command.arg("-c").arg(&file).current_dir("/");
-        command.env(
-            "FOREBAY_CACHE_DIR",
-            std::env::temp_dir().join("forebay-test-cache-confined"),
-        );
+        command.env("FOREBAY_CACHE_DIR", setup.folder().path().join("cache"));
         if let Some(user) = user {
-            command.env("FOREBAY_CACHE_DIR", setup.folder().path().join("cache"));
             command.uid(user).gid(user);
         }
         let log = setup.folder().path().join("said");
