@@ -13,6 +13,7 @@
 mod auth;
 mod build;
 mod clients;
+mod confine;
 mod content_type;
 mod error;
 mod fields;
@@ -51,6 +52,7 @@ use std::path::Path;
 pub use auth::{ApiKeyAuth, Auth, CertificateAuth, JwtAuth, TokenAuth, UserAuth};
 pub use build::Config;
 pub use clients::{KafkaCluster, MailServer, S3Bucket};
+pub use confine::Confine;
 pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Environment, Runtime};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use forebay_runtimes::{Runtime, find_python, is_executable};
 
 use crate::build::Context;
+use crate::confine::Confine;
 use crate::fields::Fields;
 use crate::key::{GIB, HOUR, KIB, Key, Kind, MIB, MINUTE, TIB};
 use crate::print::Table;
@@ -71,6 +72,8 @@ section! {
         /// Whether handlers may open the store to read and write, only to read, or not at all. Without the key: `rw` when the file has
         /// `[store]`, else `none`.
         store: Option<StoreMode>,
+        /// `[pool.NAME.confine]`: what the workers may do and use. Without it, all that the server's account may.
+        confine: Option<Confine>,
         /// Databases that handlers may reach with `forebay/sql`, through the server's connections: NAMEs of `[sql.NAME]`.
         sql: Vec<String> as names("sql") = "",
     }
@@ -292,6 +295,14 @@ impl Pool {
             StoreMode::None
         };
         self.store.get_or_insert(usual);
+        let has_user = self
+            .confine
+            .as_ref()
+            .is_some_and(|confine| confine.user.is_some());
+        if has_user && self.store_mode() != StoreMode::None {
+            let message = "only the server's own user may open the store: a pool with `confine.user` has `store = \"none\"`";
+            context.note(fields.problem("store", message));
+        }
         for name in fields.texts("env_pass") {
             check_variable(&name.text, name.line, "env_pass", fields, context);
         }

@@ -6,6 +6,7 @@
 mod abort_on_panic;
 mod asked;
 mod calls;
+mod confinement;
 mod delivery;
 mod dialect;
 mod error;
@@ -29,6 +30,7 @@ mod worker_log;
 
 pub use asked::{NoAnswer, Whole};
 pub use calls::{Call, CallHandler, Unwritten};
+pub use confinement::{Account, CgroupLimits, Confinement, ConfinementError, Files, Limit};
 pub use delivery::{Answer, Delivery, FilePart, Message, PUBLISHED_BYTES_MAX, Timing, Upgrade};
 pub use error::Failure;
 pub use forebay_wire::{Connection, ContentKind, HEADER_BYTES, Pairs, RequestParts, put_pair};

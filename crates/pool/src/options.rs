@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::CallHandler;
+use crate::{CallHandler, Confinement};
 
 /// Maximum number of body bytes of one response that may be in transit from worker to client.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
@@ -40,6 +40,8 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// Time limit of a worker's call to the server that belongs to no job, or to one whose response has begun.
     pub call_timeout: Duration,
+    /// What workers may do and use; `None`: all that their account may.
+    pub confinement: Option<Arc<Confinement>>,
     /// Answers the workers' calls. Without it, each call is answered with an error.
     pub calls: Option<Arc<dyn CallHandler>>,
 }

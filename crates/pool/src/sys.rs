@@ -14,7 +14,7 @@ use std::{
     process::Command,
     ptr::NonNull,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU32, AtomicU64},
     },
 };
@@ -26,6 +26,8 @@ use rustix::{
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 use tokio::io::{Interest, unix::AsyncFd};
+
+use crate::confinement::Plan;
 
 /// The page that the server shares with one worker. The worker can change its content at any time, so readers copy first and validate the
 /// copy.
@@ -134,12 +136,12 @@ pub(crate) fn reserve(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// Prepares a command so that its process leads its own process group, dies with the thread that spawns it, and finds `fds[i].0` as
-/// descriptor `fds[i].1`.
+/// Prepares a command so that its process leads its own process group, is confined, dies with the thread that spawns it, and finds
+/// `fds[i].0` as descriptor `fds[i].1`.
 ///
 /// The sources must be numbered above every target, so that no duplication overwrites a later source. The targets must be
 /// [reserved](reserve), so that none overwrites a descriptor that the standard library needs until the exec.
-pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
+pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>, confinement: Option<Arc<Plan>>) {
     let highest = fds.iter().map(|&(_, target)| target).max().unwrap_or(0);
     assert!(
         fds.iter().all(|&(source, _)| source > highest),
@@ -155,6 +157,10 @@ pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
             {
                 return Err(io::Error::last_os_error());
             }
+            if let Some(confinement) = &confinement {
+                confinement.apply()?;
+            }
+            // After the confinement: a change of the user clears it.
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -171,8 +177,26 @@ pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
         Ok(())
     };
     command.process_group(0);
-    // SAFETY: `prepare` allocates nothing, takes no lock and touches no memory but its own.
+    before_exec(command, prepare);
+}
+
+/// Runs `prepare` in the child between fork and exec, where it must neither allocate nor take a lock.
+pub(crate) fn before_exec(
+    command: &mut Command,
+    prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: both callers pass a closure that makes system calls on what it owns, and nothing else.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Confines this thread to a landlock ruleset (`landlock_restrict_self(2)`).
+pub(crate) fn landlock_restrict_self(ruleset: &OwnedFd) -> Result<(), rustix::io::Errno> {
+    // SAFETY: no memory is involved.
+    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(rustix::io::Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(rustix::io::Errno::INVAL))
 }
 
 /// The limit of open files before [`raise_open_files_max`]. Workers get this limit, since their programs may use `select`.

@@ -76,7 +76,8 @@ impl Sdk {
         };
         fs::DirBuilder::new()
             .recursive(true)
-            .mode(0o700)
+            // Workers of other users read the SDK by its name; nobody else can list what is there.
+            .mode(0o711)
             .create(&cache)
             .map_err(error)?;
         let found = fs::metadata(&cache).map_err(error)?;

@@ -1,5 +1,6 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
+mod confinement;
 mod pools;
 mod upstreams;
 
@@ -23,7 +24,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
+pub use self::confinement::{CheckedConfinement, NotConfined, check_confinements};
 use self::{
+    confinement::confinements,
     pools::{calls, options},
     upstreams::{HealthChecks, proxies},
 };
@@ -270,6 +273,9 @@ pub enum BuildError {
     /// The SDK for workers cannot be unpacked.
     #[error(transparent)]
     Sdk(#[from] SdkError),
+    /// The workers of a pool cannot be confined as the configuration says.
+    #[error(transparent)]
+    NotConfined(#[from] NotConfined),
 }
 
 /// Certificates of the listeners, by the names of their sections.
@@ -351,11 +357,20 @@ impl App {
         };
         let scripts = scripts(&config, services)?;
         let settings = config.records.settings();
+        let mut confinements = confinements(&config, sdk.as_ref(), |name| kept_pool(name).is_none())?;
         let start = |(name, pool): (&String, &config::Pool)| {
             if let Some(kept) = kept_pool(name) {
                 return Ok((name.clone(), kept.clone()));
             }
-            let mut options = options(name, pool, sdk.as_ref(), services.store.as_deref(), &config);
+            let store = services.store.as_deref();
+            let mut options = options(
+                name,
+                pool,
+                sdk.as_ref(),
+                store,
+                &config,
+                confinements.remove(name),
+            );
             if is_watching {
                 // So that errors show when code is saved, not with the first request.
                 options.workers_min = options.workers_min.max(1);

@@ -28,7 +28,7 @@ mod target;
 mod traces;
 mod watch;
 
-pub use app::{BuildError, development_certificate};
+pub use app::{BuildError, CheckedConfinement, NotConfined, check_confinements, development_certificate};
 pub use auth::{AuthError, check_keys};
 pub use check::{
     CheckedStatements, HandlerFaults, ScriptFaults, check_certificates, check_handlers, check_scripts,

@@ -112,6 +112,7 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
         recycle: Recycle::default(),
         message_bytes_max: MESSAGE_BYTES + plan.payload,
         call_timeout: plan.deadline,
+        confinement: None,
         calls: None,
     })
 }

@@ -13,7 +13,7 @@ const CLOSE: char = '\u{fdd1}';
 /// Check the configuration, its scripts and its handlers, and print the effective configuration: every key with its value
 ///
 /// Scripts are loaded as `serve` loads them, each within its `time_max`. Handlers of Node and Bun are parsed; pools are not started, and the store is not opened. The statements of routes are prepared by their databases, and none is run; a database that
-/// cannot be reached is named. Errors name their file and line; the exit code is then 3.
+/// cannot be reached is named. What workers are confined by is tried out, and named with what this machine grants to this user. Errors name their file and line; the exit code is then 3.
 ///
 /// The output is a valid configuration. In `env`, `command`, headers and bodies, a value from the environment is printed as its
 /// ${NAME}, so that secrets are not printed.
@@ -55,10 +55,35 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
         );
     }
     check_statements(&config, arguments.require_databases)?;
+    check_confinements(&config);
     let secrets = Secrets(asked.into_inner());
     secrets.mask(&mut config);
     let printed = config.to_toml().replace(OPEN, "${").replace(CLOSE, "}");
     Ok(output::whole(&printed)?)
+}
+
+/// Says which keys of `[pool.NAME.confine]` this machine grants, and what to do about the others.
+fn check_confinements(config: &Config) {
+    for checked in forebay_server::check_confinements(config) {
+        let pool = checked.pool;
+        let granted = checked.keys.iter().filter(|(_, outcome)| outcome.is_ok());
+        let granted: Vec<&str> = granted.map(|(key, _)| *key).collect();
+        if !granted.is_empty() {
+            let granted = granted.join(", ");
+            output::complaint(&format!(
+                "note: pool.{pool}.confine: this machine grants {granted}"
+            ));
+        }
+        for refused in checked
+            .keys
+            .iter()
+            .filter_map(|(_, outcome)| outcome.as_ref().err())
+        {
+            output::complaint(&format!(
+                "note: pool.{pool}.{refused}; `serve` does not start here under this user"
+            ));
+        }
+    }
 }
 
 /// Has the databases check the statements of routes.

@@ -31,7 +31,9 @@ use super::{
     signal_number,
 };
 use crate::{
-    Options, Protocol, guard,
+    Options, Protocol,
+    confinement::{Leftovers, Plan},
+    guard,
     link::{Channel, Link},
     outbox::Page,
     pool::Shared,
@@ -65,6 +67,7 @@ pub(super) struct Process {
     /// The second socket, for calls that block the worker.
     call_link: Option<Arc<Link>>,
     last_lines: Arc<parking_lot::Mutex<VecDeque<String>>>,
+    leftovers: Leftovers,
 }
 
 impl Process {
@@ -98,9 +101,9 @@ impl Process {
         let generation = generation(id);
         let children = signal(SignalKind::child())?;
         sys::reserve(LINK_FD..=CALL_FD)?;
-        let child = command(options, id, &fds, stdio).spawn()?;
+        let (child, leftovers) = start(options, id, &fds, stdio)?;
         let pid = child.id().expect("a child that was not waited for has an id");
-        guard::add(pid);
+        guard::add_worker(pid, &leftovers);
         let link = Link::new(
             channel,
             program.protocol,
@@ -116,6 +119,7 @@ impl Process {
                 call_link: call_socket.map(|socket| link.beside(socket)),
                 link,
                 last_lines: Arc::default(),
+                leftovers,
             },
             Leader { child, pid, children },
         ))
@@ -229,7 +233,43 @@ fn pipes() -> io::Result<(Channel, OwnedFd, OwnedFd)> {
     Ok((Channel::Pipes { from, to }, stdin, stdout))
 }
 
-fn command(options: &Options, id: u64, fds: &[(OwnedFd, i32)], [stdin, stdout]: [Stdio; 2]) -> Spawn {
+/// Starts the process, confined if the options say so.
+fn start(
+    options: &Options,
+    id: u64,
+    fds: &[(OwnedFd, i32)],
+    stdio: [Stdio; 2],
+) -> io::Result<(Child, Leftovers)> {
+    let Some(confinement) = &options.confinement else {
+        return Ok((
+            command(options, id, fds, stdio, None).spawn()?,
+            Leftovers::default(),
+        ));
+    };
+    let (plan, leftovers) = confinement
+        .plan(&format!("{}-{id}", options.name))
+        .map_err(io::Error::other)?;
+    let plan = Arc::new(plan);
+    let mut command = command(options, id, fds, stdio, Some(plan.clone()));
+    if let Some(tmp) = &leftovers.tmp {
+        command.env("TMPDIR", tmp);
+    }
+    match command.spawn() {
+        Ok(child) => Ok((child, leftovers)),
+        Err(error) => {
+            leftovers.remove();
+            Err(plan.failure(&error).map_or(error, io::Error::other))
+        }
+    }
+}
+
+fn command(
+    options: &Options,
+    id: u64,
+    fds: &[(OwnedFd, i32)],
+    [stdin, stdout]: [Stdio; 2],
+    confinement: Option<Arc<Plan>>,
+) -> Spawn {
     let program = &options.program;
     let (executable, arguments) = program
         .argv
@@ -278,6 +318,7 @@ fn command(options: &Options, id: u64, fds: &[(OwnedFd, i32)], [stdin, stdout]: 
     sys::contain(
         &mut command,
         fds.iter().map(|(fd, target)| (fd.as_raw_fd(), *target)).collect(),
+        confinement,
     );
     Spawn::from(command)
 }
@@ -331,6 +372,12 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
     if let Some(link) = &process.call_link {
         // Its reader ends even if another process holds the other end.
         link.hang_up();
+    }
+    // Before it is reaped, so that the guard does it if this server is killed meanwhile.
+    if process.leftovers.are_there() {
+        let leftovers = process.leftovers.clone();
+        let removal = tokio::task::spawn_blocking(move || leftovers.remove());
+        removal.await.expect("removing files does not panic");
     }
     process.reaped.set(true);
     guard::remove(process.pid);

@@ -42,6 +42,7 @@ pub(crate) fn options() -> Options {
         recycle: Recycle::default(),
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
+        confinement: None,
         calls: None,
     }
 }

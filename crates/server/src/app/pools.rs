@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
-use forebay_pool::{CallHandler, Options, Program, Protocol, Recycle, Statuses};
+use forebay_pool::{CallHandler, Confinement, Options, Program, Protocol, Recycle, Statuses};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk};
 use forebay_store::Durability;
@@ -55,10 +55,11 @@ pub(super) fn options(
     sdk: Option<&Sdk>,
     store: Option<&OpenStore>,
     config: &Config,
+    confinement: Option<Confinement>,
 ) -> Options {
     Options {
         name: name.to_owned(),
-        program: program(pool, sdk, store, config),
+        program: program(pool, sdk, store, config, confinement.as_ref()),
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
         concurrency: pool.concurrency.unwrap_or(1) as usize,
@@ -80,6 +81,7 @@ pub(super) fn options(
         },
         message_bytes_max: pool.message_bytes_max as usize,
         call_timeout: pool.run_timeout,
+        confinement: confinement.map(Arc::new),
         calls: None,
     }
 }
@@ -142,12 +144,20 @@ fn protocol(pool: &config::Pool) -> Protocol {
     }
 }
 
-fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, config: &Config) -> Program {
+fn program(
+    pool: &config::Pool,
+    sdk: Option<&Sdk>,
+    store: Option<&OpenStore>,
+    config: &Config,
+    confinement: Option<&Confinement>,
+) -> Program {
     let mut env: Vec<(OsString, OsString)> = ENV_PASSED
         .into_iter()
         .chain(pool.env_pass.iter().map(String::as_str))
         .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
         .collect();
+    let home = confinement.and_then(|confinement| confinement.account.as_ref()?.home.as_ref());
+    env.extend(home.map(|home| ("HOME".into(), home.into())));
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     env.push(("FOREBAY_STORE_MODE".into(), pool.store_mode().name().into()));
     env.extend(sql_env(pool, config));
@@ -165,7 +175,10 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, co
         } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
             let launch = sdk.launch(*runtime, program, runtime_flags, protocol);
-            env.extend(launch.env);
+            // What one pool's workers put into the cache would run in those of others.
+            let has_cache = confinement.is_none();
+            let launched = launch.env.into_iter();
+            env.extend(launched.filter(|(name, _)| has_cache || name != "FOREBAY_CACHE_DIR"));
             Program {
                 argv: launch.argv,
                 env,

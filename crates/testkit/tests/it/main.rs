@@ -9,6 +9,7 @@ mod bodies;
 mod certificates;
 mod clients;
 mod compression;
+mod confinement;
 mod conservation;
 mod control;
 mod cors;

@@ -30,7 +30,7 @@ export function strip(path: string): string {
   }
   const stripped = runStripper(path);
   if (folder !== undefined && cached !== undefined) {
-    mkdirSync(folder, { recursive: true });
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
     const temporary = `${cached}.${process.pid}`;
     writeFileSync(temporary, stripped);
     renameSync(temporary, cached);

@@ -56,6 +56,7 @@ pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
         recycle,
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
+        confinement: None,
         calls: None,
     }
 }
