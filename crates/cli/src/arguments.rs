@@ -11,7 +11,7 @@ use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Envi
 
 use crate::{
     commands::{
-        bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
+        bench, cache, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
         status, store, strip, version, workflow,
     },
     failure::UsageError,
@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Sql(sql::SqlArgs),
     Workflow(workflow::WorkflowArgs),
     Pool(pool::PoolArgs),
+    Cache(cache::CacheArgs),
     Reload(reload::ReloadArgs),
     Logs(logs::LogsArgs),
     Version(version::VersionArgs),
@@ -77,6 +78,7 @@ impl Command {
             Self::Workflow(arguments) => workflow::run(arguments),
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),
+            Self::Cache(arguments) => cache::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),
             Self::Logs(arguments) => logs::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),

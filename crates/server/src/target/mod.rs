@@ -30,6 +30,7 @@ pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
     origin::{Cors, Origins},
+    pending::wait_for,
     pool::PoolTarget,
     proxy::{ProxyTarget, Upstream},
     records::RecordsTarget,
@@ -144,7 +145,7 @@ impl From<forebay_pool::Failure> for End {
 }
 
 /// A request as handed to its target.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) head: &'a Head,
     pub(crate) id: &'a str,

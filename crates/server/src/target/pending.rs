@@ -11,7 +11,7 @@ use super::End;
 use crate::{failure::Refusal, front::Client};
 
 /// Awaits a result from another thread until the deadline, or until the client disconnects.
-pub(super) async fn wait_for<T>(
+pub(crate) async fn wait_for<T>(
     awaited: impl Future<Output = T>,
     deadline: Instant,
     client: &mut dyn Client,

@@ -209,6 +209,7 @@ pub(super) fn document_reply(
         headers: Cow::Owned(headers),
         body,
         length: None,
+        encoded: None,
     })
 }
 
