@@ -5,6 +5,7 @@ use crate::{
     compression::{AcceptEncoding, Coding},
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step},
+    policy::cache::Directives,
 };
 use forebay_router::{Outcome, Router, Rule};
 
@@ -78,6 +79,15 @@ pub fn accept_encoding(bytes: &[u8]) {
         let names = |name: &str| memchr::memmem::find(&list, name.as_bytes()).is_some();
         assert!(names(coding.name()) || names("*"), "{coding:?}");
     }
+}
+
+/// Reads the value of `Cache-Control`. A second line that says the same changes nothing.
+pub fn cache_control(bytes: &[u8]) {
+    let mut once = Directives::default();
+    once.read(bytes);
+    let mut twice = once;
+    twice.read(bytes);
+    assert_eq!(once, twice);
 }
 
 /// Finds the route of a path. An application that decodes the whole path must see it below the pattern that matched, and never below
@@ -223,6 +233,13 @@ mod tests {
         #[test]
         fn any_list_of_codings_is_read(list in near(&["gzip", "x-gzip", "BR", "zstd", "identity", "*", ",", ";", "q=", "Q=0", "1", "0.", "001", " "])) {
             accept_encoding(&list);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_of_cache_directives_is_read(list in near(&["no-store", "private", "MAX-AGE", "max-age=", "s-maxage=", "=", "\"", "\\", ",", " ", "1", "60", "-", "99999999999999999999"])) {
+            cache_control(&list);
         }
     }
 

@@ -20,6 +20,8 @@ use bytes::Bytes;
 use forebay_router::decode;
 use smallvec::SmallVec;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::rules::Directives;
 use self::{
     entries::{Entries, Leader, Resource, Stored, Turn},
     filling::Filling,
@@ -219,6 +221,8 @@ impl Cache {
         };
         let is_shared = !asked.has_credentials && !asked.directives.no_store && reason != Reason::Request;
         let mut leader = None;
+        // What is left then is for asking the target after all.
+        let wait_until = now + request.deadline.saturating_duration_since(now) / 2;
         let mut has_waited = false;
         while is_shared && leader.is_none() && !is_unstorable(&resource, now) {
             let turn = self.entries.take_turn(&asked.key);
@@ -233,7 +237,9 @@ impl Cache {
             }
             match turn {
                 Turn::Leads(leads) => leader = Some(leads),
-                Turn::Follows(_) if has_waited => break,
+                // There was a response, and not for this request.
+                Turn::Follows(_) if has_waited && resource.is_some() => break,
+                Turn::Follows(_) if now >= wait_until => break,
                 Turn::Follows(mut ended) => {
                     if let Some(stored) = stored
                         && stored.is_within(stored.lifetime.stale_while_revalidate, now)
@@ -241,9 +247,7 @@ impl Cache {
                         return Ok(self.hit(stored, request, &asked, now, Outcome::Stale, "hit"));
                     }
                     client.before_waiting().await?;
-                    // What is left is for asking the target after all.
-                    let until = now + request.deadline.saturating_duration_since(now) / 2;
-                    match wait_for(ended.changed(), until, client).await {
+                    match wait_for(ended.changed(), wait_until, client).await {
                         Err(End::Gone) => return Err(End::Gone),
                         Ok(_) | Err(End::Refused(_)) => has_waited = true,
                     }

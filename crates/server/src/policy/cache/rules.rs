@@ -142,7 +142,7 @@ fn is_part_of_uri(name: &[u8], value: &[u8]) -> bool {
 /// What `Cache-Control` says, in a request or in a response. Unknown directives are skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a directive")]
-pub(super) struct Directives {
+pub(crate) struct Directives {
     pub(super) no_store: bool,
     pub(super) no_cache: bool,
     private: bool,
@@ -158,7 +158,7 @@ pub(super) struct Directives {
 impl Directives {
     /// Reads a field's value. Of times that contradict each other the shortest counts, and one that is not a number is 0
     /// (RFC 9111, 4.2.1).
-    fn read(&mut self, value: &[u8]) {
+    pub(crate) fn read(&mut self, value: &[u8]) {
         let put = |time: &mut Option<u64>, value: &[u8]| {
             let seconds = seconds(value);
             *time = Some(time.map_or(seconds, |known| known.min(seconds)));
