@@ -1,9 +1,12 @@
 //! The response cache of a policy: what it stores, whom it answers, and what cannot get into it.
 
+use std::net::SocketAddr;
+
 use forebay_testkit::{Client, Response, Server, Setup, wait_until};
 
 use crate::{
     control::order,
+    proxy::answers,
     reload::reload,
     store::{ask, send},
     support::{ONE_WORKER, metric},
@@ -333,7 +336,6 @@ fn requests_that_may_get_different_responses_do_not_wait_for_each_other() {
 fn nobody_gets_what_another_client_has_made_the_handler_say() {
     let server = start();
     let vary = format!("{FRESH}&h=vary:x-lang");
-    let host = "test";
     // What an attacker sends, and what others then ask for: the handler repeats all that it is asked with.
     let corpus: &[(&str, &str, &[(&str, &str)], &[u8], &str)] = &[
         ("GET", FRESH, &[("x-forwarded-host", "evil")], b"", ""),
@@ -379,29 +381,26 @@ fn nobody_gets_what_another_client_has_made_the_handler_say() {
             "",
         ),
     ];
+    let mut poisoned = Vec::new();
     for (number, (method, query, fields, body, language)) in corpus.iter().enumerate() {
         let target = format!("/{number}?{query}");
-        let mut request = format!("{method} {target} HTTP/1.1\r\nhost: {host}\r\n");
+        let mut request = format!("{method} {target} HTTP/1.1\r\nhost: test\r\n");
         for (name, value) in *fields {
             request += &format!("{name}: {value}\r\n");
         }
         let mut client = server.connect();
         client.send([request.as_bytes(), b"\r\n", body].concat());
-        let attack = client.response_to(method);
-        assert_eq!(attack.status, 200, "{fields:?}");
-        let victim = get(&server, &target, &[("x-lang", language)]);
-        assert!(!victim.text().contains("evil"), "{fields:?}: {}", victim.text());
-        assert!(
-            status(&victim).ends_with("miss; stored"),
-            "{fields:?}: {}",
-            status(&victim)
-        );
-        assert_eq!(
-            status(&get(&server, &target, &[("x-lang", language)])),
-            "hit",
-            "{fields:?}"
-        );
+        assert_eq!(client.response_to(method).status, 200, "{fields:?}");
+        let victim = || get(&server, &target, &[("x-lang", language)]);
+        let (first, second) = (victim(), victim());
+        if first.text().contains("evil")
+            || !status(&first).ends_with("miss; stored")
+            || status(&second) != "hit"
+        {
+            poisoned.push((method, fields, status(&first).to_owned()));
+        }
     }
+    assert!(poisoned.is_empty(), "{poisoned:#?}");
 }
 
 #[test]
@@ -568,6 +567,34 @@ fn a_cache_has_no_more_bytes_than_it_may() {
         for _ in 0..2 {
             let answer = server.get(&target);
             assert_eq!((answer.body.len(), status(&answer)), (100_000, "fwd=uri-miss"));
+        }
+    }
+}
+
+#[test]
+fn responses_of_other_servers_are_stored_once_they_have_ended_whole() {
+    let serve = |address: SocketAddr| {
+        let server = format!("[proxy.app]\nservers = [\"http://{address}\"]\n");
+        let route = "[[route]]\npath = \"/*\"\npolicy = \"pages\"\nproxy = \"app\"\n";
+        Setup::new(&format!("[policy.pages]\ncache = {{}}\n{server}{route}")).start()
+    };
+    let behind = start();
+    let server = serve(behind.address());
+    let target = format!("/control/page?{FRESH}&size=200000");
+    let first = server.get(&target);
+    assert_eq!((first.body.len(), status(&first)), (200_000, "fwd=uri-miss"));
+    let second = server.get(&target);
+    assert_eq!((&second.body, status(&second)), (&first.body, "hit"));
+    for bytes in [
+        &b"HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 10\r\n\r\nabc"[..],
+        b"HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+    ] {
+        let server = serve(answers(bytes));
+        for _ in 0..2 {
+            let mut client = server.connect();
+            client.request("GET", "/");
+            let answer = client.try_response("GET");
+            assert!(answer.is_err() || answer.is_ok_and(|answer| !answer.whole || answer.status == 502));
         }
     }
 }
