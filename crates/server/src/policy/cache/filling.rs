@@ -1,6 +1,6 @@
 //! A body that is stored as it passes, if it ends whole and is not too long.
 
-use std::{mem, sync::Arc, task::Context};
+use std::{mem, sync::Arc, task::Context, time::Instant};
 
 use super::{
     Ask,
@@ -60,6 +60,9 @@ impl<'a> Filling<'a> {
         let Some(kept) = &mut self.kept else { return };
         let is_too_long = (kept.body.len() + piece.bytes.len()) as u64 > self.bytes_max;
         if is_too_long || !kept.entries.reserve(piece.bytes.len()) {
+            if let Some(leader) = &kept.ask.leader {
+                kept.entries.note_unstorable(leader, Instant::now());
+            }
             self.kept = None;
             return;
         }

@@ -9,6 +9,7 @@ mod rules;
 mod validation;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{
         Arc,
@@ -190,7 +191,7 @@ impl Cache {
         status.push(digits.format(stored.fresh_for(now).as_secs()));
         status.put(&mut headers);
         let mut reply = Reply::new(stored.status);
-        reply.headers = std::borrow::Cow::Owned(headers);
+        reply.headers = Cow::Owned(headers);
         reply.body = Body::Bytes(stored.body.clone());
         reply.encoded.clone_from(&stored.encoded);
         if asked.is_conditional {
@@ -334,7 +335,14 @@ impl Cache {
                     "hit; detail=error",
                 ));
             }
-            (answered, _) => answered?,
+            (Ok(reply), _) => reply,
+            (Err(end), _) => {
+                // One after another, those that wait would fail too late.
+                if let (End::Refused(_), Some(leader)) = (&end, &ask.leader) {
+                    self.entries.note_unstorable(leader, now);
+                }
+                return Err(end);
+            }
         };
         let is_confirmed = reply.status == 304 && !validators.is_empty();
         let confirmed = stale.as_ref().filter(|_| is_confirmed);
@@ -349,7 +357,7 @@ impl Cache {
         let status = confirmed.is_some().then_some(304);
         if let Some(stale) = confirmed {
             reply.status = stale.status;
-            reply.headers = std::borrow::Cow::Owned(updated(&stale.headers, &reply.headers));
+            reply.headers = Cow::Owned(updated(&stale.headers, &reply.headers));
             reply.body = Body::Bytes(stale.body.clone());
             reply.length = None;
         }
@@ -444,7 +452,7 @@ impl Cache {
     /// Drops what is stored for a path, whatever its host and its query, or for all paths that begin with what stands before `*`; without a
     /// path everything. Says how many responses those were.
     pub(crate) fn purge(&self, path: Option<&str>) -> usize {
-        let decoded = |path: &str| decode(path).map_or_else(|| path.to_owned(), std::borrow::Cow::into_owned);
+        let decoded = |path: &str| decode(path).map_or_else(|| path.to_owned(), Cow::into_owned);
         let Some(path) = path else {
             return self.entries.drop_all(|_| true);
         };
