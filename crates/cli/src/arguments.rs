@@ -11,8 +11,8 @@ use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Envi
 
 use crate::{
     commands::{
-        bench, check, completions, explain, guard, load, logs, new, password, pool, profile, reload, serve,
-        sql, status, store, strip, version, workflow,
+        bench, cache, check, completions, explain, guard, load, logs, new, password, pool, profile, reload,
+        serve, sql, status, store, strip, version, workflow,
     },
     failure::UsageError,
 };
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Workflow(workflow::WorkflowArgs),
     Pool(pool::PoolArgs),
     Password(password::PasswordArgs),
+    Cache(cache::CacheArgs),
     Reload(reload::ReloadArgs),
     Logs(logs::LogsArgs),
     Version(version::VersionArgs),
@@ -79,6 +80,7 @@ impl Command {
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Password(arguments) => password::run(&arguments),
+            Self::Cache(arguments) => cache::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),
             Self::Logs(arguments) => logs::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),

@@ -9,13 +9,13 @@ use crate::build::Context;
 use crate::fields::Fields;
 use crate::headers::refuse_header_names;
 use crate::is_token;
-use crate::key::{Default, Key, Kind};
+use crate::key::{Default, GIB, KIB, Key, Kind, MIB, TIB, YEAR};
 use crate::network::Network;
 use crate::print::Table;
 use crate::route::Cors;
 use crate::section::{Entry, Setting, section};
 use crate::setting::{Text, parsed, print_map};
-use crate::units::{parse_duration, print_duration};
+use crate::units::{parse_duration, print_duration, print_size};
 
 /// Longest window of a rate limit.
 const WINDOW_MAX: Duration = Duration::from_hours(24);
@@ -47,6 +47,35 @@ section! {
         /// Pages in the place of the server's own error messages, for clients that accept HTML: files of at most 1 MiB under statuses, `404` or
         /// all of a class, `5xx`. They are read when the configuration is.
         error_pages: ErrorPages,
+        /// Keeps responses that say for how long they may be kept (RFC 9111), and answers later requests with them. Routes that name the policy
+        /// share the cache; a reload empties it.
+        cache: Option<Cache>,
+    }
+}
+
+section! {
+    /// The cache of a policy.
+    #[check(Cache::check)]
+    pub struct Cache {
+        /// Memory for all responses. If there are more, those are dropped that were not asked for again.
+        bytes_max: u64 as size(MIB, TIB) = "64MiB",
+        /// Longest body that is kept, at most a quarter of `bytes_max`.
+        response_bytes_max: u64 as size(KIB, GIB) = "1MiB",
+        /// How long responses are kept that say nothing about it. With `0s` they are not.
+        default_max_age: Duration as duration(0, YEAR) = "0s",
+    }
+}
+
+impl Cache {
+    fn check(&mut self, fields: &Fields, context: &mut Context<'_>) {
+        if self.response_bytes_max > self.bytes_max / 4 {
+            let message = format!(
+                "found {}, expected at most a quarter of `bytes_max` ({})",
+                print_size(self.response_bytes_max),
+                print_size(self.bytes_max)
+            );
+            context.note(fields.problem("response_bytes_max", message));
+        }
     }
 }
 

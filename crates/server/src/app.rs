@@ -39,7 +39,10 @@ use crate::{
     front::Client,
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
-    policy::{Policies, RateLimiters},
+    policy::{
+        Policies, RateLimiters,
+        cache::{Caches, caches},
+    },
     profiles::Profiles,
     reply::{HeaderLines, Reply},
     sources::DatabaseRegistry,
@@ -116,6 +119,8 @@ pub(crate) struct App {
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
     /// The policies of requests that match no route.
     pub(crate) policies: Policies,
+    /// The response caches of policies, which begin empty.
+    pub(crate) caches: Caches,
     /// Counts of requests that match no route.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
@@ -196,7 +201,13 @@ impl Route {
         if let Some(auth) = &self.auth {
             auth.check(request, client).await?;
         }
-        let mut reply = self.target.answer(request, client).await?;
+        let mut reply = match &self.policies.cache {
+            None => self.target.answer(request, client).await?,
+            Some(cache) => match cache.look_up(request) {
+                Ok(reply) => reply,
+                Err(miss) => Box::pin(cache.fill(miss, self, request, client)).await?,
+            },
+        };
         self.policies.apply(left, &mut reply);
         Ok(match &self.compression {
             Some(compression) => compression.apply(request, reply),
@@ -396,6 +407,7 @@ impl App {
             .transpose()
             .inspect_err(|_| stop_started())?;
         let store = services.store.as_ref().zip(config.store.as_ref());
+        let caches = caches(&config, services.routes.threads());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
@@ -410,6 +422,7 @@ impl App {
             sources: &services.sources,
             config: &config,
             kept: &services.kept,
+            caches: &caches,
         };
         let rules = config.routes.iter().map(|route| rules(route, &parts, services));
         let router = rules
@@ -439,7 +452,8 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
-            policies: Policies::new(config.server.policy.iter(), &config, &services.rate_limiters)?,
+            policies: Policies::new(config.server.policy.iter(), &config, &services.rate_limiters, &caches)?,
+            caches,
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log()),
             config,
@@ -480,6 +494,7 @@ struct Parts<'a> {
     sources: &'a DatabaseRegistry,
     config: &'a Config,
     kept: &'a Arc<BufferUsage>,
+    caches: &'a Caches,
 }
 
 /// The routing rules of a configured route: one for each of its paths.
@@ -490,7 +505,7 @@ fn rules(
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
         let names = parts.config.server.policy.iter().chain(&route.policy);
-        let policies = Policies::new(names.clone(), parts.config, &services.rate_limiters)?;
+        let policies = Policies::new(names.clone(), parts.config, &services.rate_limiters, parts.caches)?;
         let headers = headers(route, &policies);
         let of_policies = names
             .rev()

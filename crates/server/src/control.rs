@@ -65,6 +65,7 @@ impl Service for Control {
             (["stop"], "POST") => self.stop(),
             (["log", "level"], "PUT") => self.set_level(&request),
             (["pools", pool, "resize"], "POST") => self.resize(pool, &request),
+            (["cache", "purge"], "POST") => self.purge(&request),
             (["traces"], "POST") => self.admit(),
             (["traces", token], "GET") => self.trace(token),
             (["samples"], "POST") => self.sample(&request),
@@ -72,13 +73,16 @@ impl Service for Control {
             (["profiles"], "POST") => self.profile(&request).await,
             (["releases", ..], _) => self.releases(request).await,
             (["status" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
-            (["reload" | "stop" | "traces" | "samples" | "profiles"] | ["pools", _, "resize"], _) => {
-                Response::not_allowed("POST")
-            }
+            (
+                ["reload" | "stop" | "traces" | "samples" | "profiles"]
+                | ["pools", _, "resize"]
+                | ["cache", "purge"],
+                _,
+            ) => Response::not_allowed("POST"),
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
+                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
             ),
         }
     }
@@ -168,6 +172,44 @@ impl Control {
             }
             Err(problem) => Response::problem(400, &problem),
         }
+    }
+
+    fn purge(&self, request: &Request) -> Response {
+        let expected = "expected {\"policy\": \"NAME\", \"path\": \"/path\"}, both optional; a path that ends in `*` is all that begin so";
+        let (policy, path) = match members(request, &["policy", "path"]) {
+            Ok(
+                [
+                    policy @ (None | Some(Value::Null | Value::String(_))),
+                    path @ (None | Some(Value::Null | Value::String(_))),
+                ],
+            ) => (policy, path),
+            Ok(_) => return Response::problem(400, expected),
+            Err(problem) => return Response::problem(400, &problem),
+        };
+        let path = path.as_ref().and_then(Value::as_str);
+        if path.is_some_and(|path| !path.starts_with('/')) {
+            return Response::problem(400, expected);
+        }
+        let app = self.shared.front.app();
+        let wanted = policy.as_ref().and_then(Value::as_str);
+        let of_policy = app
+            .caches
+            .iter()
+            .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name));
+        let of_policy: Vec<_> = of_policy.map(|(_, cache)| cache).collect();
+        if of_policy.is_empty() {
+            let names: Vec<&str> = app.caches.keys().map(String::as_str).collect();
+            let problem = match (wanted, names.join(", ")) {
+                (Some(wanted), names) if !names.is_empty() => {
+                    format!("policy `{wanted}` has no cache; these have one: {names}")
+                }
+                _ => "no policy has a cache (`cache` in [policy.NAME])".to_owned(),
+            };
+            return Response::problem(404, &problem);
+        }
+        let purged: usize = of_policy.iter().map(|cache| cache.purge(path)).sum();
+        tracing::info!(target: "forebay::server", policy = wanted, path, purged, "cache purged");
+        Response::json(200, &json!({ "purged": purged }))
     }
 
     fn admit(&self) -> Response {

@@ -14,6 +14,7 @@ use crate::{
     config::{ForwardedField, TrustedProxies},
     failure::Refusal,
     front::{Decoder, Framing, Head, Parsed, Step, forwarded, read_proxy_header},
+    policy::cache::Directives,
     target::{
         files::{FileRange, parse_range},
         parameters::parameters,
@@ -190,6 +191,15 @@ pub fn proxy_header(bytes: &[u8]) {
     };
     assert_eq!(read(&bytes[..length]), Some((client, length)));
     assert_eq!(read(&bytes[..length - 1]), None, "it was whole");
+}
+
+/// Reads the value of `Cache-Control`. A second line that says the same changes nothing.
+pub fn cache_control(bytes: &[u8]) {
+    let mut once = Directives::default();
+    once.read(bytes);
+    let mut twice = once;
+    twice.read(bytes);
+    assert_eq!(once, twice);
 }
 
 /// Finds the route of a path. An application that decodes the whole path must see it below the pattern that matched, and never below
@@ -402,6 +412,13 @@ mod tests {
         fn any_proxy_header_is_read_whole_or_not_at_all(bytes in near(PROXY_WORDS)) {
             proxy_header(&bytes);
             proxy_header(&[b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", &bytes[..]].concat());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_of_cache_directives_is_read(list in near(&["no-store", "private", "MAX-AGE", "max-age=", "s-maxage=", "=", "\"", "\\", ",", " ", "1", "60", "-", "99999999999999999999"])) {
+            cache_control(&list);
         }
     }
 

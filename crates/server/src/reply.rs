@@ -1,10 +1,10 @@
 //! A target's response, before the connection adds its own headers: date, lengths, request id.
 
-use std::{borrow::Cow, fs::File, io::Write};
+use std::{borrow::Cow, fs::File, io::Write, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::target::BodyStream;
+use crate::{compression::EncodedBodies, target::BodyStream};
 
 /// A response from a target.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Reply<'a> {
     pub(crate) body: Body<'a>,
     /// The length to announce if it differs from that of `body`, as for HEAD.
     pub(crate) length: Option<u64>,
+    /// Where the body in other codings is kept for later responses, if there will be any with the same body.
+    pub(crate) encoded: Option<Arc<EncodedBodies>>,
 }
 
 /// A response body.
@@ -38,6 +40,7 @@ impl Reply<'_> {
             headers: Cow::Owned(HeaderLines::default()),
             body: Body::Empty,
             length: None,
+            encoded: None,
         }
     }
 
@@ -70,6 +73,13 @@ impl HeaderLines {
     pub(crate) fn of_known(bytes: usize, known: &'static str) -> Self {
         let mut lines = Vec::with_capacity(bytes.max(known.len()));
         lines.extend_from_slice(known.as_bytes());
+        Self { lines }
+    }
+
+    /// A copy with room for further fields of `bytes`.
+    pub(crate) fn clone_with_room(&self, bytes: usize) -> Self {
+        let mut lines = Vec::with_capacity(self.lines.len() + bytes);
+        lines.extend_from_slice(&self.lines);
         Self { lines }
     }
 

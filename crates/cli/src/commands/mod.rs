@@ -1,6 +1,7 @@
 //! One module per command: its arguments, and `run`.
 
 pub(crate) mod bench;
+pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod explain;

@@ -454,6 +454,10 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "2: policy.a.error_pages.200: expected a status from 400 to 599, or \"4xx\" or \"5xx\"",
         ),
         (
+            "[policy.a]\ncache = { bytes_max = '2MiB' }",
+            "2: policy.a.cache.response_bytes_max: found 1MiB, expected at most a quarter of `bytes_max` (2MiB)",
+        ),
+        (
             &format!("{route}respond = {{ status = 204, text = '' }}"),
             "3: route.respond.text: an answer with status 204 has no body",
         ),

@@ -27,7 +27,9 @@ impl Shared {
     pub(crate) fn facts(&self) -> Facts {
         let generation = self.reloading.generation();
         let logs = self.services.workflow_logs.lock().clone();
-        let workflow = self.front.app().workflow.clone();
+        let app = self.front.app();
+        let caches = app.caches.iter();
+        let workflow = app.workflow.clone();
         let of_workflows = logs.map_or(0, |logs| logs.lines_lost());
         Facts {
             version: VERSION,
@@ -42,9 +44,12 @@ impl Shared {
             kept_bytes: self.services.kept.bytes(),
             compression: self.front.compression(),
             routes: self.services.routes.totals(),
+            caches: caches
+                .map(|(name, cache)| (name.clone(), cache.totals()))
+                .collect(),
             store: self.services.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
-            proxies: self.front.app().proxies.clone(),
+            proxies: app.proxies.clone(),
             scripts: self.services.scripts.read(),
             workflows: self.services.workflows.read(),
             workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),

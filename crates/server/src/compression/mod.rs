@@ -9,7 +9,16 @@ mod budget;
 mod encoder;
 mod stream;
 
-use std::{borrow::Cow, time::Instant};
+use std::{
+    borrow::Cow,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use bytes::Bytes;
 
 pub(crate) use self::{
     accept_encoding::{AcceptEncoding, Coding},
@@ -54,6 +63,37 @@ const COMPRESSIBLE: [&str; 20] = [
     "model/obj",
 ];
 const COMPRESSIBLE_SUFFIXES: [&str; 4] = ["+json", "+json-seq", "+xml", "+yaml"];
+
+/// The body of a response that is sent more than once, in the codings in which it has been sent.
+#[derive(Debug)]
+pub(crate) struct EncodedBodies {
+    /// In the order of [`Coding::ALL`].
+    bodies: [OnceLock<Bytes>; Coding::COUNT],
+    /// How much longer they may become: together as long as the body itself.
+    room: AtomicUsize,
+}
+
+impl EncodedBodies {
+    /// For a body of this length; `None` if it is always compressed anew, piece by piece.
+    pub(crate) fn of(length: usize) -> Option<Self> {
+        (length <= STEP_BYTES).then(|| Self {
+            bodies: Default::default(),
+            room: length.into(),
+        })
+    }
+
+    fn get(&self, coding: Coding) -> Option<Bytes> {
+        self.bodies[coding as usize].get().cloned()
+    }
+
+    fn set(&self, coding: Coding, encoded: &Bytes) {
+        let take = |room: usize| room.checked_sub(encoded.len());
+        if self.room.fetch_update(Relaxed, Relaxed, take).is_ok() {
+            // Another thread may have been faster.
+            let _ = self.bodies[coding as usize].set(encoded.clone());
+        }
+    }
+}
 
 /// How a route compresses its responses.
 #[derive(Debug)]
@@ -163,6 +203,10 @@ impl Compression {
             (reply.body, reply.length) = (Body::Empty, None);
             return true;
         }
+        if let Some(encoded) = reply.encoded.as_ref().and_then(|known| known.get(coding)) {
+            reply.body = Body::Bytes(encoded);
+            return true;
+        }
         let thread = request.thread;
         let (budget, counts) = (&thread.compression, &thread.shared.compression);
         if budget.is_spent(self.cpu_share, Instant::now()) {
@@ -179,7 +223,11 @@ impl Compression {
             let Some(encoded) = encoded else {
                 return false;
             };
-            reply.body = Body::Bytes(encoded.into());
+            let encoded = Bytes::from(encoded);
+            if let Some(known) = &reply.encoded {
+                known.set(coding, &encoded);
+            }
+            reply.body = Body::Bytes(encoded);
             return true;
         }
         let (Some(permit), Ok(encoder)) = (budget.acquire_stream(), Encoder::new(coding, None)) else {

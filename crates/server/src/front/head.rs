@@ -11,7 +11,7 @@ use crate::failure::Refusal;
 const FIELDS_MAX: usize = 100;
 
 /// A request's head. Its memory is reused for the next request of the connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is what one header field says")]
 pub(crate) struct Head {
     bytes: Vec<u8>,
@@ -423,6 +423,26 @@ impl Head {
             all.extend_from_slice(line);
         }
         Some(all)
+    }
+
+    /// The same head with these fields, whose names are in lower case, in the place of `If-None-Match` and `If-Modified-Since`.
+    pub(crate) fn with_conditions(&self, conditions: &[(&str, &[u8])]) -> Self {
+        let mut head = self.clone();
+        head.fields
+            .retain(|(name, _)| !matches!(self.slice(*name), b"if-none-match" | b"if-modified-since"));
+        let mut put = |text: &[u8]| {
+            let start = head.bytes.len() as u32;
+            head.bytes.extend_from_slice(text);
+            Span {
+                start,
+                end: head.bytes.len() as u32,
+            }
+        };
+        for (name, value) in conditions {
+            let field = (put(name.as_bytes()), put(value));
+            head.fields.push(field);
+        }
+        head
     }
 
     /// Releases memory that an unusually large head took.

@@ -90,6 +90,10 @@ families! {
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
     REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
     REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival until its answer was written, for requests that were answered.";
+    CACHE_REQUESTS = Counter "forebay_cache_requests_total" ["policy", "outcome"] "Requests to routes with a response cache: hit; stale, answered with a stale response because the target failed or was being asked; revalidated, the target has confirmed the stored response; miss, the target was asked; bypass, the request is not one that a cache answers.";
+    CACHE_BYTES = Gauge "forebay_cache_bytes" ["policy"] "Memory of the responses in the cache of a policy.";
+    CACHE_BYTES_MAX = Gauge "forebay_cache_bytes_max" ["policy"] "Most of it: bytes_max of the cache.";
+    CACHE_EVICTIONS = Counter "forebay_cache_evictions_total" ["policy"] "URIs whose responses were dropped from the cache because there was no room.";
     STORE_FILE = Gauge "forebay_store_file_bytes" [] "Size of the store's file.";
     STORE_MAP_MAX = Gauge "forebay_store_map_max_bytes" [] "How far the file may grow: store.map_max.";
     STORE_LAST_COMMIT = Gauge "forebay_store_last_commit" [] "The number of the last commit, of whatever process.";

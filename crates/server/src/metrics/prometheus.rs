@@ -18,6 +18,7 @@ use super::{
 use crate::{
     compression::{Coding, Skipped, Totals},
     front::ConnectionCounts,
+    policy::cache::{CacheTotals, OUTCOMES},
     sources::{Database, DatabaseFacts},
     store::StoreFacts,
     traces::SPAN_OUTCOMES,
@@ -44,6 +45,8 @@ pub(crate) struct Facts {
     pub(crate) kept_bytes: (u64, u64),
     pub(crate) compression: Totals,
     pub(crate) routes: Vec<RouteTotals>,
+    /// The response caches, by the name of their policy.
+    pub(crate) caches: Vec<(String, CacheTotals)>,
     /// `None` if there is no store.
     pub(crate) store: Option<StoreFacts>,
     pub(crate) pools: PoolStates,
@@ -76,6 +79,7 @@ pub(crate) fn exposition(facts: &Facts) -> String {
     let mut text = Text::default();
     server(&mut text, facts);
     routes(&mut text, &facts.routes);
+    caches(&mut text, &facts.caches);
     if let Some(facts) = &facts.store {
         store(&mut text, facts);
     }
@@ -179,6 +183,27 @@ fn routes(text: &mut Text, routes: &[RouteTotals]) {
             route.durations.count(),
             sum,
         );
+    }
+}
+
+fn caches(text: &mut Text, caches: &[(String, CacheTotals)]) {
+    text.family(&families::CACHE_REQUESTS);
+    for (policy, totals) in caches {
+        for (outcome, count) in OUTCOMES.iter().zip(totals.requests) {
+            text.sample(&families::CACHE_REQUESTS, &[policy, outcome], count as f64);
+        }
+    }
+    type Value = fn(&CacheTotals) -> u64;
+    let simple: [(&Family, Value); 3] = [
+        (&families::CACHE_BYTES, |totals| totals.bytes),
+        (&families::CACHE_BYTES_MAX, |totals| totals.bytes_max),
+        (&families::CACHE_EVICTIONS, |totals| totals.evictions),
+    ];
+    for (family, value) in simple {
+        text.family(family);
+        for (policy, totals) in caches {
+            text.sample(family, &[policy], value(totals) as f64);
+        }
     }
 }
 
@@ -587,6 +612,7 @@ mod tests {
             kept_bytes: (11, 12),
             compression: Totals::default(),
             routes: RouteMetrics::new(1).totals(),
+            caches: Vec::new(),
             store: Some(StoreFacts {
                 stats: Some(Stats {
                     file_bytes: 1 << 20,

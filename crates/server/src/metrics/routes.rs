@@ -106,6 +106,11 @@ impl RouteMetrics {
         }
     }
 
+    /// How many I/O threads count.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Counts of requests that no route matched.
     pub(crate) fn unrouted(&self) -> Arc<RouteCounts> {
         self.unrouted.clone()

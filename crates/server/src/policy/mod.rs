@@ -1,5 +1,6 @@
 //! Policies of routes: what holds whatever the target is. They are checked before the target is asked, and change its response.
 
+pub(crate) mod cache;
 mod error_pages;
 mod rate_limit;
 
@@ -12,7 +13,11 @@ use std::{
 use parking_lot::Mutex;
 
 pub(crate) use self::rate_limit::Left;
-use self::{error_pages::ErrorPages, rate_limit::RateLimiter};
+use self::{
+    cache::{Cache, Caches},
+    error_pages::ErrorPages,
+    rate_limit::RateLimiter,
+};
 use crate::{
     app::BuildError,
     config::{Config, Network, RateLimit},
@@ -32,6 +37,8 @@ pub(crate) struct Policies {
     /// Fields that every response gets.
     pub(crate) headers: HeaderLines,
     error_pages: ErrorPages,
+    /// That of the last policy that has one.
+    pub(crate) cache: Option<Arc<Cache>>,
 }
 
 impl Policies {
@@ -40,6 +47,7 @@ impl Policies {
         names: impl Iterator<Item = &'n String>,
         config: &Config,
         limiters: &RateLimiters,
+        caches: &Caches,
     ) -> Result<Self, BuildError> {
         let mut all = Self::default();
         for name in names {
@@ -57,6 +65,9 @@ impl Policies {
                 all.headers.push_known(name, value);
             }
             all.error_pages.add(&policy.error_pages)?;
+            if let Some(cache) = caches.get(name) {
+                all.cache = Some(Arc::clone(cache));
+            }
         }
         Ok(all)
     }

@@ -156,7 +156,7 @@ impl From<forebay_pool::Failure> for End {
 }
 
 /// A request as handed to its target.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) head: &'a Head,
     pub(crate) id: &'a str,

@@ -37,6 +37,7 @@ impl RespondTarget {
             headers: Cow::Borrowed(&self.headers),
             body: Body::Borrowed(&self.body),
             length: None,
+            encoded: None,
         }
     }
 }

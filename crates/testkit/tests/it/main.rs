@@ -6,6 +6,7 @@ mod applications;
 mod architecture;
 mod auth;
 mod bodies;
+mod cache;
 mod certificates;
 mod clients;
 mod compression;

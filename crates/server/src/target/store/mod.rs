@@ -225,6 +225,7 @@ pub(super) fn document_reply(
         headers: Cow::Owned(headers),
         body,
         length: None,
+        encoded: None,
     })
 }
 

@@ -76,7 +76,7 @@ fn read_head(stream: &mut impl std::io::BufRead) -> Vec<String> {
 }
 
 /// A server that answers every request with these bytes and then closes the connection.
-fn answers(bytes: &'static [u8]) -> SocketAddr {
+pub(crate) fn answers(bytes: &'static [u8]) -> SocketAddr {
     upstream(move |mut stream| {
         read_head(&mut BufReader::new(&stream));
         let _ = stream.write_all(bytes);

@@ -1,0 +1,5 @@
+//! What a cache is told.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_server::fuzzing::cache_control(bytes));
