@@ -390,10 +390,10 @@ mod tests {
     fn link() -> (Arc<Link>, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        (
-            Link::new(Channel::Socket(ours), Protocol::Framed, 1, 0, None),
-            theirs,
-        )
+        let link = Link::new(Channel::Socket(ours), Protocol::Framed, 1, 0, None);
+        // The worker gets payloads as they are offered.
+        link.set_reads_connection();
+        (link, theirs)
     }
 
     /// Reads everything that is available.

@@ -241,6 +241,9 @@ fn sockets_end_with_the_server_with_its_configuration_and_with_the_log() {
     assert!(server.wait().success());
 }
 
+/// Ends a client of Node for which nothing comes.
+const DEADLINE: &str = "setTimeout(() => process.exit(3), 30_000).unref();";
+
 /// A client of the package `ws` that goes on where it was after the connection has been lost; it prints the ids that it has seen.
 const WS: &str = r"
 import { WebSocket } from 'ws';
@@ -270,8 +273,8 @@ from websockets.exceptions import InvalidStatus
 seen, since = [], 0
 for until in (3, 6):
     with connect(f"{sys.argv[1]}/store:changes?since={since}") as socket:
-        for text in socket:
-            message = json.loads(text)
+        while True:
+            message = json.loads(socket.recv(30))
             since = message.get("id", since)
             if message.get("event") == "change":
                 seen.append(message["data"]["sequence"])
@@ -299,7 +302,7 @@ fn the_page_of_the_guide_follows_changes() {
     let page = page.replace("wss://example.org/", &address);
     let show = "const show = (operations) => { console.log(JSON.stringify(operations)); process.exit(); };";
     let output = Command::new("node")
-        .args(["-e", &format!("{show}\n{page}")])
+        .args(["-e", &format!("{show}\n{page}\n{DEADLINE}")])
         .output();
     let output = output.expect("Node can be started");
     assert_eq!(
@@ -319,7 +322,7 @@ fn clients_of_node_and_python_follow_and_resume() {
     }
     let url = format!("ws://{}", server.address());
     let mut node = Command::new("node");
-    node.args(["--input-type=module", "-e", WS, &url])
+    node.args(["--input-type=module", "-e", &format!("{WS}{DEADLINE}"), &url])
         .current_dir(packages());
     let mut python = Command::new(forebay_testkit::python());
     python.args(["-c", WEBSOCKETS, &url]);
