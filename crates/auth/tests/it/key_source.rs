@@ -7,7 +7,7 @@ use crate::issuer::{Key, KeyServer, authenticator, check, key_set, ok};
 
 /// Repeats until the condition holds.
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let end = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while !condition() {
         assert!(std::time::Instant::now() < end, "not within a minute: {what}");
         std::thread::yield_now();

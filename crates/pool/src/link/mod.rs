@@ -295,10 +295,10 @@ impl LinkPort for Arc<Link> {
             return;
         }
         let flags = if end { flag::END } else { 0 };
-        let plain = match self.takes_identity.load(Ordering::Relaxed) {
-            true => None,
-            false => forebay_wire::without_identity(payload),
-        };
+        let knows_identity = self.takes_identity.load(Ordering::Relaxed);
+        let plain = (!knows_identity)
+            .then(|| forebay_wire::without_identity(payload))
+            .flatten();
         let payload = plain.as_deref().unwrap_or(payload);
         self.append(&self.header(FrameType::Request, flags, slot, number), payload);
     }
