@@ -117,7 +117,7 @@ impl KeySource {
                 }),
                 attempts: watch::Sender::new(0),
                 asked: Arc::default(),
-                stop: stop,
+                stop,
             }
         };
         match &location {
