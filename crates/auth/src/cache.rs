@@ -18,7 +18,9 @@ pub(crate) type Digest = [u8; 32];
 /// The digest of these parts together.
 pub(crate) fn digest(parts: &[&[u8]]) -> Digest {
     let mut context = Context::new(&SHA256);
-    parts.iter().for_each(|part| context.update(part));
+    for part in parts {
+        context.update(part);
+    }
     let mut digest = Digest::default();
     digest.copy_from_slice(context.finish().as_ref());
     digest

@@ -40,7 +40,7 @@ pub(crate) struct KeySet {
 struct Key {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
-    key: DecodingKey,
+    public: DecodingKey,
 }
 
 #[derive(Deserialize)]
@@ -71,7 +71,7 @@ impl KeySet {
     pub(crate) fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
         let is_fit =
             |key: &&Key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
-        let keys: Vec<&DecodingKey> = self.keys.iter().filter(is_fit).map(|key| &key.key).collect();
+        let keys: Vec<&DecodingKey> = self.keys.iter().filter(is_fit).map(|key| &key.public).collect();
         if id.is_none() && keys.len() > 1 {
             Vec::new()
         } else {
@@ -113,7 +113,7 @@ fn key(written: Value) -> Option<Key> {
         algorithms.retain(|algorithm| *algorithm == only);
     }
     Some(Key {
-        key: DecodingKey::from_jwk(&jwk).ok()?,
+        public: DecodingKey::from_jwk(&jwk).ok()?,
         id: jwk.common.key_id,
         algorithms,
     })

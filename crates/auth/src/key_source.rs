@@ -88,7 +88,7 @@ pub struct KeySource {
     /// Wakes the thread before its time.
     asked: Arc<Notify>,
     /// Dropping it ends the thread.
-    _stop: Option<oneshot::Sender<()>>,
+    stop: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl KeySource {
                 }),
                 attempts: watch::Sender::new(0),
                 asked: Arc::default(),
-                _stop: stop,
+                stop,
             }
         };
         match &location {
@@ -177,7 +177,7 @@ impl KeySource {
         // Taken under the lock, so that the end of the attempt is not missed.
         let mut attempts = self.attempts.subscribe();
         if !progress.is_fetching {
-            self._stop.as_ref()?;
+            self.stop.as_ref()?;
             if progress
                 .asked_at
                 .is_some_and(|at| at.elapsed() < UNKNOWN_KEY_PAUSE)

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long a password that has been found right is not checked again.
-const VERIFIED_TIME: Duration = Duration::from_secs(60);
+const VERIFIED_TIME: Duration = Duration::from_mins(1);
 /// Passwords that wait to be checked.
 const WAITING_MAX: usize = 64;
 /// The most that a hash may cost: kibibytes of memory, and passes over it.

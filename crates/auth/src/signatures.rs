@@ -52,6 +52,10 @@ struct Ring {
     key: DecodingKey,
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the type of the provider's member"
+)]
 fn verifier_factory(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     Ok(Box::new(Ring {
         algorithm: *algorithm,

@@ -29,7 +29,7 @@ pub(crate) type KeySources = Mutex<Vec<Weak<KeySource>>>;
 pub struct AuthError {
     name: String,
     #[source]
-    source: KeySourceError,
+    source: Box<KeySourceError>,
 }
 
 /// The authenticators of a configuration. URLs of keys are asked in the background.
@@ -40,7 +40,7 @@ pub(crate) fn authenticators(
     let authenticator = |(name, auth): (&String, &config::Auth)| {
         let method = method(auth, known).map_err(|source| AuthError {
             name: name.clone(),
-            source,
+            source: Box::new(source),
         })?;
         Ok((name.clone(), Arc::new(Authenticator::new(name.clone(), method))))
     };
@@ -54,7 +54,7 @@ pub fn check_keys(config: &config::Config) -> Result<(), AuthError> {
         if let Some(location @ KeyLocation::File(_)) = location {
             KeySource::start(location).map_err(|source| AuthError {
                 name: name.clone(),
-                source,
+                source: Box::new(source),
             })?;
         }
     }

@@ -85,7 +85,7 @@ impl ClientCertificate {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, Ia5String, KeyPair, SanType};
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
 
     use super::*;
 
@@ -96,10 +96,10 @@ mod tests {
         params
             .distinguished_name
             .push(DnType::OrganizationName, "Example, Inc.");
-        let uri = Ia5String::try_from("spiffe://example/device").unwrap();
-        params.subject_alt_names.push(SanType::URI(uri));
-        let email = Ia5String::try_from("ops@example.org").unwrap();
-        params.subject_alt_names.push(SanType::Rfc822Name(email));
+        params.subject_alt_names.extend([
+            SanType::URI("spiffe://example/device".try_into().unwrap()),
+            SanType::Rfc822Name("ops@example.org".try_into().unwrap()),
+        ]);
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let names = ClientCertificate::parse(certificate.der()).unwrap();
         assert_eq!(names.name(CertificateName::CommonName), Some("dévice 7"));

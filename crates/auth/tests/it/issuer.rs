@@ -71,13 +71,10 @@ impl Key {
 pub(crate) fn with(claims: Value) -> Value {
     let mut all =
         json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "exp": NOW + 600, "scope": "read write" });
-    for (name, value) in claims.as_object().unwrap() {
-        if value.is_null() {
-            all.as_object_mut().unwrap().remove(name);
-        } else {
-            all[name] = value.clone();
-        }
-    }
+    let claims: serde_json::Map<String, Value> = serde_json::from_value(claims).unwrap();
+    let members = all.as_object_mut().unwrap();
+    members.extend(claims);
+    members.retain(|_, value| !value.is_null());
     all
 }
 
@@ -196,7 +193,7 @@ impl KeyServer {
         KeyLocation::Url {
             url: format!("http://127.0.0.1:{}/keys", self.port).parse().unwrap(),
             ca: None,
-            refresh: Duration::from_secs(3600),
+            refresh: Duration::from_hours(1),
         }
     }
 }

@@ -311,10 +311,10 @@ impl LinkPort for Arc<Link> {
         } else {
             payload = &payload[..payload.len() - CONNECTION_BYTES];
         }
-        let plain = match self.takes_identity.load(Ordering::Relaxed) {
-            true => None,
-            false => forebay_wire::without_identity(payload),
-        };
+        let knows_identity = self.takes_identity.load(Ordering::Relaxed);
+        let plain = (!knows_identity)
+            .then(|| forebay_wire::without_identity(payload))
+            .flatten();
         let payload = plain.as_deref().unwrap_or(payload);
         self.append(&self.header(FrameType::Request, flags, slot, number), payload);
     }

@@ -55,6 +55,10 @@ pub(super) enum HandshakeError {
     Failed { message: String, stack: String },
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are what a worker says in HELLO"
+)]
 #[derive(Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "members of a JSON object")]
 struct Hello {
