@@ -370,10 +370,9 @@ fn a_worker_stays_within_its_limits_and_goes_on() {
 #[test]
 fn a_worker_that_forks_without_end_is_stopped_by_the_limit_of_its_user() {
     let keys = "processes_max = 20";
-    if is_root() {
-        let setup = Language::Node.pool(&format!(
-            "[pool.api.confine]\nuser = \"{USER_OF_FORKS}\"\ngroup = \"{USER_OF_FORKS}\"\n{keys}"
-        ));
+    let confine = format!("user = \"{USER_OF_FORKS}\"\ngroup = \"{USER_OF_FORKS}\"\n{keys}");
+    let (refused, reason) = if is_root() {
+        let setup = Language::Node.pool(&format!("[pool.api.confine]\n{confine}"));
         let cache = setup.folder().path().join("cache").display().to_string();
         let server = setup.env("FOREBAY_CACHE_DIR", &cache).start();
         let forks = "let count = 0; for (; count < 100; count++) { const one = child.spawn('/bin/sleep', ['60']); \
@@ -386,15 +385,16 @@ fn a_worker_that_forks_without_end_is_stopped_by_the_limit_of_its_user() {
         assert!((1..20).contains(&count), "{count}");
         assert_eq!(run(&server, "return 1"), "did 1");
         // Root is not held to the limit, so a pool of root's has none.
-        let setup = Language::Python.pool("");
-        let config = minimal(&format!("user = \"root\"\n{keys}"));
-        let (checked, served) = refusal(&setup, &config, None);
-        for said in [checked, served] {
-            assert!(
-                said.contains("pool.api.confine.processes_max: the kernel does not hold root"),
-                "{said}"
-            );
-        }
+        (
+            format!("user = \"root\"\n{keys}"),
+            "processes_max: the kernel does not hold root",
+        )
+    } else {
+        (confine, "user: the server lacks CAP_SETUID, CAP_SETGID, CAP_KILL")
+    };
+    let (checked, served) = refusal(&Language::Python.pool(""), &minimal(&refused), None);
+    for said in [checked, served] {
+        assert!(said.contains(&format!("pool.api.confine.{reason}")), "{said}");
     }
 }
 
