@@ -28,6 +28,7 @@ mod print;
 mod proxy;
 mod python;
 mod read;
+mod redirect;
 mod reference;
 mod route;
 mod runtime;
@@ -62,6 +63,7 @@ pub use pool::{
     StoreMode, WebSocket, Worker, Workers,
 };
 pub use proxy::Proxy;
+pub use redirect::Redirect;
 pub use reference::{reference, schema};
 pub use route::{Cors, Files, PathKind, ProxyRoute, Respond, Route, Target};
 pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};

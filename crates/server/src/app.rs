@@ -32,19 +32,21 @@ use crate::{
     check::{HandlerFaults, check_handlers},
     compression::Compression,
     config::{self, Config, PathKind},
-    front::Client,
+    failure::Refusal,
+    front::{Client, Head},
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
-    policy::{Policies, RateLimiters},
+    policy::{Left, Policies, RateLimiters},
     profiles::Profiles,
     reply::{HeaderLines, Reply},
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
         Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, ProxyTarget, RecordsTarget,
-        Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget,
-        pool,
+        RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, Via,
+        WorkflowTarget, pool,
         pool::PoolWorkers,
+        template,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
     traces::Traces,
@@ -181,16 +183,39 @@ impl Route {
         if let Some(problems) = &request.app.problems {
             problems.check(request.head, &self.target, &request.app.config)?;
         }
-        let left = self.policies.check(request.head, request.peer, request.arrived)?;
+        let (head, peer) = (request.head, request.peer);
+        let counted = request.via.map(|via| &via.route.policies);
+        let checked = self.policies.check(head, peer, request.arrived, counted);
+        let left = checked.inspect_err(|_| request.via.iter().for_each(|via| via.give_back(head, peer)))?;
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
         }
         let mut reply = self.target.answer(request, client).await?;
-        self.policies.apply(left, &mut reply);
+        match request.via {
+            None => self.policies.apply(left, &mut reply),
+            Some(via) => {
+                self.policies.apply(Left::nearest(left, via.left), &mut reply);
+                via.apply(&self.headers, &mut reply);
+            }
+        }
         Ok(match &self.compression {
             Some(compression) => compression.apply(request, reply),
             None => reply,
         })
+    }
+
+    /// The response to a refused request that this route was to answer.
+    pub(crate) fn refused(
+        &self,
+        via: Option<&Via<'_>>,
+        refusal: &Refusal,
+        head: &Head,
+        id: &str,
+    ) -> Reply<'static> {
+        match via {
+            None => self.policies.refused(refusal, Some(head), id),
+            Some(via) => via.refused(self, refusal, head, id),
+        }
     }
 }
 
@@ -500,6 +525,8 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
     let checked = "the configuration was checked";
     Ok(match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
+        config::Target::Redirect(redirect) => Target::Redirect(RedirectTarget::new(&route.path, redirect)),
+        config::Target::Rewrite(path) => Target::Rewrite(template(&route.path, path)),
         config::Target::Files(files) => {
             Target::Files(FilesTarget::open(files).map_err(|source| BuildError::Folder {
                 route: route.path.clone(),

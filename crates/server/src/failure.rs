@@ -58,6 +58,10 @@ pub(crate) enum Refusal {
     WebSocket,
     #[error("no route has this path")]
     NotFound,
+    #[error(
+        "the route rewrites to a path whose route is a rewrite, too; a request is rewritten once (route.rewrite)"
+    )]
+    RewrittenTwice,
     #[error("method is not allowed here; allowed: {allow}")]
     MethodNotAllowed { allow: String },
     #[error("there is no such file")]
@@ -460,6 +464,7 @@ impl Refusal {
             Self::FileUnreadable
             | Self::InvalidAnswer { .. }
             | Self::Compression { .. }
+            | Self::RewrittenTwice
             | Self::NewestCode(_) => Class::Internal,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }

@@ -11,7 +11,7 @@ use crate::failure::Refusal;
 const FIELDS_MAX: usize = 100;
 
 /// A request's head. Its memory is reused for the next request of the connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is what one header field says")]
 pub(crate) struct Head {
     bytes: Vec<u8>,
@@ -423,6 +423,21 @@ impl Head {
             all.extend_from_slice(line);
         }
         Some(all)
+    }
+
+    /// The same request for another path and query.
+    pub(crate) fn with_target(&self, path: &str, query: &str) -> Self {
+        let mut head = self.clone();
+        head.path = head.put(path);
+        head.query = head.put(query);
+        head
+    }
+
+    fn put(&mut self, text: &str) -> Span {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(text.as_bytes());
+        let end = self.bytes.len() as u32;
+        Span { start, end }
     }
 
     /// Releases memory that an unusually large head took.

@@ -14,6 +14,7 @@ pub(crate) mod pool;
 mod post_only;
 mod proxy;
 pub(crate) mod records;
+mod redirect;
 pub(crate) mod respond;
 mod response_headers;
 pub(crate) mod script;
@@ -26,6 +27,8 @@ pub mod workflow;
 
 use std::{borrow::Cow, cell::RefCell, rc::Rc, sync::Arc, time::Instant};
 
+use forebay_router::Template;
+
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
@@ -33,6 +36,7 @@ pub(crate) use self::{
     pool::PoolTarget,
     proxy::{ProxyTarget, Upstream},
     records::RecordsTarget,
+    redirect::{RedirectTarget, Via, template},
     respond::RespondTarget,
     script::ScriptTarget,
     spool::{Bounds, BufferUsage},
@@ -42,7 +46,7 @@ pub(crate) use self::{
     workflow::WorkflowTarget,
 };
 use crate::{
-    app::App,
+    app::{App, Route},
     failure::Refusal,
     front::{Client, Head, Thread},
     reply::Reply,
@@ -52,6 +56,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Target {
     Respond(RespondTarget),
+    Redirect(RedirectTarget),
+    /// The path of the route that answers. The lookup of a request follows it once: it is a target only for a request that was rewritten already.
+    Rewrite(Template),
     Files(FilesTarget),
     Store(StoreTarget),
     Records(RecordsTarget),
@@ -72,6 +79,8 @@ impl Target {
     ) -> Result<Reply<'a>, End> {
         match self {
             Self::Respond(respond) => Ok(respond.reply()),
+            Self::Redirect(redirect) => Ok(redirect.reply(request)),
+            Self::Rewrite(_) => Err(Refusal::RewrittenTwice.into()),
             Self::Files(files) => Ok(files.reply(request)?),
             Self::Store(store) => store.answer(request, client).await,
             Self::Records(records) => records.answer(request, client).await,
@@ -87,9 +96,18 @@ impl Target {
     /// Whether its connections may go over to another protocol (status 101).
     pub(crate) fn takes_upgrades(&self) -> bool {
         match self {
-            Self::Proxy(_) => true,
+            // As the route does that answers in its place.
+            Self::Proxy(_) | Self::Rewrite(_) => true,
             Self::Pool(pool) => pool.takes_upgrades(),
             _ => false,
+        }
+    }
+
+    /// The path of the route that answers in its place.
+    pub(crate) fn rewrite(&self) -> Option<&Template> {
+        match self {
+            Self::Rewrite(path) => Some(path),
+            _ => None,
         }
     }
 
@@ -97,6 +115,8 @@ impl Target {
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
             Self::Respond(_)
+            | Self::Redirect(_)
+            | Self::Rewrite(_)
             | Self::Files(_)
             | Self::Store(_)
             | Self::Records(_)
@@ -151,6 +171,8 @@ pub(crate) struct Request<'a> {
     pub(crate) pattern: &'a str,
     /// Names and decoded values.
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
+    /// The route that sent it on to this one, if one did.
+    pub(crate) via: Option<&'a Via<'a>>,
     /// The part of the path that the pattern's `*` matched, percent-encoded.
     pub(crate) rest: Option<&'a str>,
     /// The address of the client, without a port; empty for a Unix socket.
@@ -166,4 +188,11 @@ pub(crate) struct Request<'a> {
     /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
+}
+
+impl Request<'_> {
+    /// The response if its route refuses it.
+    pub(crate) fn refused(&self, refusal: &Refusal, route: &Route) -> Reply<'static> {
+        route.refused(self.via, refusal, self.head, self.id)
+    }
 }

@@ -35,6 +35,7 @@ mod python;
 mod qoper8;
 mod queue;
 mod records;
+mod redirects;
 mod reload;
 mod rule_clients;
 mod rule_messages;
