@@ -60,7 +60,7 @@ use places::Places;
 pub use policy::{ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses};
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
-    StoreMode, WebSocket, Worker, Workers,
+    Sticky, StoreMode, WebSocket, Worker, Workers,
 };
 pub use proxy::Proxy;
 pub use redirect::Redirect;

@@ -557,17 +557,8 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
             let pool = parts.pools.get(name).expect(checked).clone();
             let writes = of.store_mode() == config::StoreMode::ReadWrite;
             let store = parts.open_store.filter(|_| writes).cloned();
-            let message_bytes_max = of.message_bytes_max as usize;
             let (kept, bounds) = (parts.kept.clone(), Bounds::of(&parts.config.server));
-            Target::Pool(PoolTarget::new(
-                pool,
-                limits,
-                message_bytes_max,
-                store,
-                kept,
-                bounds,
-                of.websocket,
-            ))
+            Target::Pool(PoolTarget::new(pool, limits, of, store, kept, bounds))
         }
     })
 }

@@ -466,6 +466,10 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "4: route.deadline: a route with `rewrite` has those of the route that answers",
         ),
         (
+            "[pool.api]\nhandler = 'api.mjs'\nsticky = 'x y'",
+            "3: pool.api.sticky: found \"x y\", expected \"cookie\", \"address\" or the name of a header field",
+        ),
+        (
             "[policy.a]\nallow = 'localhost'",
             "2: policy.a.allow: found \"localhost\", expected an IP address such as \"192.0.2.7\", or a range such as \"10.0.0.0/8\" or \"fd00::/8\"",
         ),

@@ -211,6 +211,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
         payload,
         whole: true,
         may_upgrade: false,
+        client: None,
         trace: None,
         since: Instant::now(),
         deadline: Instant::now() + Duration::from_mins(1),

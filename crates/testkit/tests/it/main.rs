@@ -56,6 +56,7 @@ mod sql_pools;
 mod sql_results;
 mod sql_uncaught;
 mod stdio;
+mod sticky;
 mod store;
 mod suite;
 mod support;

@@ -266,6 +266,7 @@ impl Messages {
             whole: true,
             may_upgrade: false,
             trace: None,
+            client: None,
             since: now,
             deadline: now + self.deadline,
             limits: Limits {

@@ -109,6 +109,7 @@ impl PoolWorkers {
             limits,
             may_upgrade: false,
             trace: forebay_trace::current(),
+            client: None,
         })
     }
 
