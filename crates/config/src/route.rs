@@ -60,6 +60,10 @@ section! {
         deadline: Duration as TIMEOUT | "server.deadline" => "504",
         /// Replaces `server.body_bytes_max` here, upwards or downwards.
         body_bytes_max: u64 as size(0, TIB) | "server.body_bytes_max" => "413",
+        /// A file with the JSON Schema (draft 2020-12, unless it says another) of the bodies of requests, which are checked before the target
+        /// gets them. They have at most 1 MiB and 128 levels. The schema refers to no other files and addresses, its patterns take linear
+        /// time, and it is read when the configuration is.
+        body_schema: Option<PathBuf> as FILE => "422; 400 if it is not JSON, 415 if it is said to be something else",
         /// Narrows the pool's; only with `pool`.
         queue_timeout: Option<Duration> as TIMEOUT | "pool.NAME.queue_timeout" => "503",
         /// Narrows the pool's; only with `pool`.
@@ -261,7 +265,7 @@ impl Route {
             ),
             unless(
                 is_answered_here,
-                &["cors", "compress", "deadline", "body_bytes_max"],
+                &["cors", "compress", "deadline", "body_bytes_max", "body_schema"],
                 "a route with `rewrite` has those of the route that answers",
             ),
         ]

@@ -36,7 +36,7 @@ use crate::{
     front::{Client, Head},
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
-    policy::{Left, Policies, RateLimiters},
+    policy::{BodySchema, CHECKED_BYTES_MAX, Left, Policies, RateLimiters},
     profiles::Profiles,
     reply::{HeaderLines, Reply},
     sources::DatabaseRegistry,
@@ -165,6 +165,7 @@ pub(crate) struct Route {
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) policies: Policies,
+    pub(crate) body_schema: Option<BodySchema>,
     /// Fields of every response, those of policies included.
     pub(crate) headers: HeaderLines,
     /// `None`: responses go out as they are.
@@ -189,6 +190,9 @@ impl Route {
         let left = checked.inspect_err(|_| request.via.iter().for_each(|via| via.give_back(head, peer)))?;
         if let Some(origins) = &self.origins {
             origins.check(request.head)?;
+        }
+        if let Some(schema) = &self.body_schema {
+            schema.check(request, client).await?;
         }
         let mut reply = self.target.answer(request, client).await?;
         match request.via {
@@ -245,6 +249,14 @@ pub enum BuildError {
         /// The system's error.
         #[source]
         source: std::io::Error,
+    },
+    /// The JSON Schema of a route's bodies cannot be used.
+    #[error("the schema `{}` cannot be used (route.body_schema): {why}", file.display())]
+    BodySchema {
+        /// The schema's file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
     },
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
@@ -494,7 +506,11 @@ fn rules(
             path,
             target: Route {
                 deadline: route.deadline,
-                body_bytes_max: route.body_bytes_max,
+                body_bytes_max: match route.body_schema {
+                    Some(_) => route.body_bytes_max.min(CHECKED_BYTES_MAX),
+                    None => route.body_bytes_max,
+                },
+                body_schema: route.body_schema.as_deref().map(BodySchema::read).transpose()?,
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route))

@@ -36,6 +36,10 @@ pub(crate) enum Refusal {
         "body is larger than {message_bytes_max} bytes, and the pool's protocol has no pieces (message_bytes_max)"
     )]
     MessageTooLarge { message_bytes_max: usize },
+    #[error("the body is not JSON: {what}")]
+    BodyNotJson { what: String },
+    #[error("the body does not match the route's schema (body_schema): {0}")]
+    BodySchema(forebay_workflow::Mismatch),
     #[error("{what}")]
     Untellable { what: String },
     #[error("this pool has no store (store)")]
@@ -424,7 +428,9 @@ impl Refusal {
             | Self::Batch { .. }
             | Self::Parameter { .. }
             | Self::ParameterBody { .. }
+            | Self::BodyNotJson { .. }
             | Self::Untellable { .. } => Class::BadInput,
+            Self::BodySchema(_) => Class::Unprocessable,
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
@@ -599,6 +605,7 @@ impl Refusal {
             match self {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
+                Self::BodySchema(mismatch) => format!(",\"pointer\":{}", text(&mismatch.path)),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
                 Self::Workflow(failure) => failure.trace().to_owned(),
                 _ => String::new(),

@@ -29,8 +29,8 @@ mod watch;
 
 pub use app::{BuildError, development_certificate};
 pub use check::{
-    CheckedStatements, HandlerFaults, ScriptFaults, check_certificates, check_handlers, check_scripts,
-    check_statements, check_workflows,
+    CheckedStatements, HandlerFaults, ScriptFaults, check_body_schemas, check_certificates, check_handlers,
+    check_scripts, check_statements, check_workflows,
 };
 pub use forebay_config as config;
 pub use forebay_pool::guard;

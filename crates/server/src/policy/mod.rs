@@ -1,5 +1,6 @@
 //! Policies of routes: what holds whatever the target is. They are checked before the target is asked, and change its response.
 
+mod body_schema;
 mod error_pages;
 mod rate_limit;
 
@@ -11,6 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+pub(crate) use self::body_schema::{BodySchema, CHECKED_BYTES_MAX};
 pub(crate) use self::rate_limit::Left;
 use self::{error_pages::ErrorPages, rate_limit::RateLimiter};
 use crate::{

@@ -5,6 +5,7 @@ mod admin;
 mod applications;
 mod architecture;
 mod bodies;
+mod body_schema;
 mod certificates;
 mod clients;
 mod compression;
