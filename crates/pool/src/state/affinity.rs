@@ -14,9 +14,9 @@ impl<L: LinkPort> State<L> {
             let mut staying = self.workers.iter().map(|(_, worker)| worker);
             staying.any(|worker| worker.seat == seat && worker.phase <= Phase::Ready && !worker.to_recycle)
         };
-        (0..)
+        (0..=self.workers.len() as u64)
             .find(|&seat| !is_taken(seat))
-            .expect("there are fewer workers than numbers")
+            .expect("there are more seats than workers")
     }
 
     /// The worker of a client: none while no worker is ready.
