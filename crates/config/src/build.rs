@@ -18,6 +18,7 @@ use crate::pool::Pool;
 use crate::print::Table;
 use crate::proxy::Proxy;
 use crate::read::Sections;
+use crate::redirect::check_rewrites;
 use crate::route::{Route, Target, refuse_conflicts};
 use crate::script::Script;
 use crate::section::{Entry, Section, Unused};
@@ -205,6 +206,7 @@ impl<'a> Context<'a> {
             }
         }
         refuse_conflicts(&routes, self);
+        check_rewrites(&routes, self);
         config.routes = routes.into_iter().map(|(route, _)| route).collect();
         Some(config)
     }

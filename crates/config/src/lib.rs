@@ -30,6 +30,7 @@ mod print;
 mod proxy;
 mod python;
 mod read;
+mod redirect;
 mod reference;
 mod route;
 mod runtime;
@@ -63,9 +64,10 @@ use places::Places;
 pub use policy::{Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses};
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
-    StoreMode, WebSocket, Worker, Workers,
+    Sticky, StoreMode, WebSocket, Worker, Workers,
 };
 pub use proxy::Proxy;
+pub use redirect::Redirect;
 pub use reference::{reference, schema};
 pub use route::{Cors, Files, PathKind, ProxyRoute, Respond, Route, Target};
 pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};

@@ -1,7 +1,9 @@
 //! `[pool.NAME]`
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use forebay_runtimes::{Runtime, find_python, is_executable};
@@ -9,12 +11,13 @@ use forebay_runtimes::{Runtime, find_python, is_executable};
 use crate::build::Context;
 use crate::confine::Confine;
 use crate::fields::Fields;
+use crate::is_token;
 use crate::key::{GIB, HOUR, KIB, Key, Kind, MIB, MINUTE, TIB};
 use crate::print::Table;
 use crate::python::{Handler, mount_problem};
 use crate::runtime;
 use crate::section::{Entry, Setting, Unused, by_keys, section, unless, words};
-use crate::setting::print_map;
+use crate::setting::{parsed, print_map};
 use crate::substitute::is_name;
 
 section! {
@@ -38,6 +41,10 @@ section! {
         compat: Compat = "none",
         /// How many processes.
         workers: Workers,
+        /// What a client is known by, if all its requests are for one worker, such as for handlers that keep sessions in memory: `cookie`, which
+        /// the server sets, its `address`, or the name of a header field (for requests without it the address). A request waits for
+        /// its worker even if another one is free. When a worker ends, its clients move, and no others. All `workers.max` run from the start.
+        sticky: Option<Sticky>,
         /// Jobs one worker runs at a time. With 1, a handler may block. Without the key: 100 for an application of Node or Bun that waits
         /// instead of blocking (of Express, Fastify, Koa, Hono or another that listens or has `fetch`), and for an ASGI application, else 1.
         concurrency: Option<u32> as integer(1, 1_024),
@@ -242,6 +249,43 @@ words! {
     }
 }
 
+/// What a client is known by that stays with one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sticky {
+    /// A cookie that the server sets.
+    Cookie,
+    /// Its address.
+    Address,
+    /// The value of a header field, in lower case; for requests without it the address.
+    Header(String),
+}
+
+impl FromStr for Sticky {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "cookie" => Ok(Self::Cookie),
+            "address" => Ok(Self::Address),
+            name if is_token(name.as_bytes()) => Ok(Self::Header(name.to_ascii_lowercase())),
+            _ => Err(format!(
+                "found {text:?}, expected \"cookie\", \"address\" or the name of a header field"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Sticky {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cookie => "cookie",
+            Self::Address => "address",
+            Self::Header(name) => name,
+        })
+    }
+}
+parsed!("": Sticky);
+
 /// Environment variables set by the worker protocol; PROTOCOL.md, section 1.
 const PROTOCOL_VARIABLES: [&str; 22] = [
     "FOREBAY_PROTOCOL",
@@ -302,6 +346,10 @@ impl Pool {
         if has_user && self.store_mode() != StoreMode::None {
             let message = "only the server's own user may open the store: a pool with `confine.user` has `store = \"none\"`";
             context.note(fields.problem("store", message));
+        }
+        if self.sticky.is_some() {
+            // More workers would take clients from those that run.
+            self.workers.min = self.workers.max;
         }
         for name in fields.texts("env_pass") {
             check_variable(&name.text, name.line, "env_pass", fields, context);

@@ -13,6 +13,7 @@ use crate::key::{Key, Kind, TIB};
 use crate::pool::Retry;
 use crate::print::Table;
 use crate::proxy::check_request_path;
+use crate::redirect::{Redirect, check_template};
 use crate::section::{Entry, Section, Setting, Unused, by_keys, section, unless};
 use crate::server::Compress;
 use crate::sql::SqlRoute;
@@ -28,8 +29,8 @@ const FILES_KEYS: [&str; 2] = ["cache_control", "precompressed"];
 const UPSTREAM_PATH: &str = "upstream_path";
 
 section! {
-    /// Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `sql`,
-    /// `pool`, `proxy`, `script` or `workflow`.
+    /// Which requests are answered from where. A route has exactly one target: `respond`, `redirect`, `rewrite`, `files`, `store`, `records`,
+    /// `tql`, `sql`, `pool`, `proxy`, `script` or `workflow`.
     #[rules(Route::rules)]
     #[check(Route::check)]
     #[unused(Route::unused)]
@@ -63,6 +64,10 @@ section! {
         deadline: Duration as TIMEOUT | "server.deadline" => "504",
         /// Replaces `server.body_bytes_max` here, upwards or downwards.
         body_bytes_max: u64 as size(0, TIB) | "server.body_bytes_max" => "413",
+        /// A file with the JSON Schema (draft 2020-12, unless it says another) of the bodies of requests, which are checked before the target
+        /// gets them. They have at most 1 MiB and 128 levels. The schema refers to no other files and addresses, its patterns take linear
+        /// time, and it is read when the configuration is.
+        body_schema: Option<PathBuf> as FILE => "422; 400 if it is not JSON, 415 if it is said to be something else",
         /// Narrows the pool's; only with `pool`.
         queue_timeout: Option<Duration> as TIMEOUT | "pool.NAME.queue_timeout" => "503",
         /// Narrows the pool's; only with `pool`.
@@ -76,9 +81,14 @@ section! {
     /// The keys of a route's target.
     #[unused(TargetKeys::unused)]
     #[derive(Default)]
-    struct TargetKeys {
+    pub(crate) struct TargetKeys {
         /// Target: an answer from memory. At most one of `json`, `text` and `file`.
         respond: Option<Respond>,
+        /// Target: a redirect to another address.
+        redirect: Option<Redirect>,
+        /// Target: the route that answers another path of this server, such as `/internal/:id`; see `redirect.to` for what stands for what.
+        /// The request goes on inside the server, once: that route may not be a `rewrite`. The policies and headers of both hold.
+        rewrite: Option<String>,
         /// Target: a static folder. The path must end with `*`, which names the file below it.
         files: Option<PathBuf> as FOLDER,
         /// For `files`: the `Cache-Control` of files, such as `public, max-age=3600`. Errors do not have it.
@@ -146,6 +156,10 @@ section! {
 pub enum Target {
     /// A fixed response from memory.
     Respond(Respond),
+    /// A redirect.
+    Redirect(Redirect),
+    /// The route that answers another path; a text that [`Template`](forebay_router::Template) parses.
+    Rewrite(String),
     /// Static files.
     Files(Files),
     /// The tree of the store.
@@ -246,14 +260,22 @@ impl Route {
     }
 
     fn unused(&self) -> Unused {
-        let keys = ["queue_timeout", "run_timeout", "retry"];
-        let is_pool = matches!(self.target, Target::Pool(_));
+        let is_answered_here = !matches!(self.target, Target::Rewrite(_));
         [
-            unless(is_pool, &keys, "only a route with `pool` has it"),
+            unless(
+                matches!(self.target, Target::Pool(_)),
+                &["queue_timeout", "run_timeout", "retry"],
+                "only a route with `pool` has it",
+            ),
             unless(
                 !self.auth.is_empty(),
                 &["scopes"],
                 "only a route with `auth` has it",
+            ),
+            unless(
+                is_answered_here,
+                &["cors", "compress", "deadline", "body_bytes_max", "body_schema"],
+                "a route with `rewrite` has those of the route that answers",
             ),
         ]
         .concat()
@@ -415,6 +437,7 @@ impl Target {
             context.note(fields.problem("sql", message));
         }
         check_path(target, keys.workflow.as_ref(), fields, context);
+        check_template(&keys, fields, context);
         if target == "proxy" {
             check_request_path(UPSTREAM_PATH, fields, context);
             if fields.has(UPSTREAM_PATH) && !pattern(fields).is_some_and(|pattern| pattern.ends_with_rest()) {
@@ -433,6 +456,8 @@ impl Target {
         }
         match target {
             "respond" => keys.respond.map(Self::Respond),
+            "redirect" => keys.redirect.map(Self::Redirect),
+            "rewrite" => keys.rewrite.map(Self::Rewrite),
             "files" => Some(Self::Files(Files {
                 folder: keys.files?,
                 cache_control: keys.cache_control,
@@ -460,6 +485,8 @@ impl Target {
         let mut keys = TargetKeys::default();
         match self.clone() {
             Self::Respond(respond) => keys.respond = Some(respond),
+            Self::Redirect(redirect) => keys.redirect = Some(redirect),
+            Self::Rewrite(path) => keys.rewrite = Some(path),
             Self::Files(files) => {
                 keys.files = Some(files.folder);
                 keys.cache_control = files.cache_control;
@@ -487,7 +514,7 @@ impl Target {
 }
 
 /// The pattern of a route, if its path is valid.
-fn pattern(fields: &Fields) -> Option<Pattern> {
+pub(crate) fn pattern(fields: &Fields) -> Option<Pattern> {
     Pattern::parse(fields.text("path")?).ok()
 }
 

@@ -48,6 +48,8 @@ pub struct Job {
     pub may_upgrade: bool,
     /// The request's trace, if it is traced.
     pub trace: Option<Trace>,
+    /// A hash of the client, if it stays with one worker as long as that lives. Its jobs wait for that worker even if another one is free.
+    pub client: Option<u64>,
 }
 
 /// A supervised pool of workers. Clones are handles to the same pool.
@@ -153,6 +155,7 @@ impl Pool {
             deadline: job.deadline,
             may_upgrade: job.may_upgrade,
             trace: job.trace,
+            client: job.client,
             reply_to: place,
         };
         let submitted = self.shared.change(Some(mailbox), |session| {

@@ -30,8 +30,10 @@ mod host;
 mod path;
 mod pattern;
 mod table;
+mod template;
 
 pub use error::RouterError;
 pub use path::{decode, put_encoded};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use table::{Found, Outcome, Params, Router, Rule};
+pub use template::{Template, TemplateError};

@@ -126,15 +126,20 @@ pub fn decode(raw: &str) -> Option<Cow<'_, str>> {
 
 /// Percent-encodes everything but unreserved characters (RFC 3986, 2.3).
 pub fn put_encoded(text: &str, out: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            let digits = [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]));
-            out.extend(['%', digits[0], digits[1]]);
+            put_byte(byte, out);
         }
     }
+}
+
+/// Percent-encodes a byte (RFC 3986, 2.1).
+pub(super) fn put_byte(byte: u8, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digits = [byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)]));
+    out.extend(['%', digits[0], digits[1]]);
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -36,11 +36,12 @@ use crate::{
     check::{HandlerFaults, check_handlers},
     compression::Compression,
     config::{self, Config, PathKind},
-    front::Client,
+    failure::Refusal,
+    front::{Client, Head},
     logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     policy::{
-        Policies, RateLimiters,
+        BodySchema, CHECKED_BYTES_MAX, Left, Policies, RateLimiters,
         cache::{Caches, caches},
     },
     profiles::Profiles,
@@ -49,9 +50,10 @@ use crate::{
     store::OpenStore,
     target::{
         Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, ProxyTarget, RecordsTarget,
-        Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, WorkflowTarget,
-        pool,
+        RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, Via,
+        WorkflowTarget, pool,
         pool::PoolWorkers,
+        template,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
     },
     traces::Traces,
@@ -176,6 +178,7 @@ pub(crate) struct Route {
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) policies: Policies,
+    pub(crate) body_schema: Option<BodySchema>,
     /// Fields of every response, those of policies included.
     pub(crate) headers: HeaderLines,
     /// `None`: responses go out as they are.
@@ -194,12 +197,23 @@ impl Route {
         if let Some(problems) = &request.app.problems {
             problems.check(request.head, &self.target, &request.app.config)?;
         }
-        let left = self.policies.check(request.head, request.peer, request.arrived)?;
+        let (head, peer) = (request.head, request.peer);
+        let counted = request.via.map(|via| &via.route.policies);
+        let checked = self.policies.check(head, peer, request.arrived, counted);
+        let left = checked.inspect_err(|_| request.via.iter().for_each(|via| via.give_back(head, peer)))?;
         if let Some(origins) = &self.origins {
             origins.check(request.head, self.cors.as_ref())?;
         }
-        if let Some(auth) = &self.auth {
+        let auths = request
+            .via
+            .map(|via| &via.route.auth)
+            .into_iter()
+            .chain([&self.auth]);
+        for auth in auths.flatten() {
             auth.check(request, client).await?;
+        }
+        if let Some(schema) = &self.body_schema {
+            schema.check(request, client).await?;
         }
         let mut reply = match &self.policies.cache {
             None => self.target.answer(request, client).await?,
@@ -208,11 +222,31 @@ impl Route {
                 Err(miss) => Box::pin(cache.fill(miss, self, request, client)).await?,
             },
         };
-        self.policies.apply(left, &mut reply);
+        match request.via {
+            None => self.policies.apply(left, &mut reply),
+            Some(via) => {
+                self.policies.apply(Left::nearest(left, via.left), &mut reply);
+                via.apply(&self.headers, &mut reply);
+            }
+        }
         Ok(match &self.compression {
             Some(compression) => compression.apply(request, reply),
             None => reply,
         })
+    }
+
+    /// The response to a refused request that this route was to answer.
+    pub(crate) fn refused(
+        &self,
+        via: Option<&Via<'_>>,
+        refusal: &Refusal,
+        head: &Head,
+        id: &str,
+    ) -> Reply<'static> {
+        match via {
+            None => self.policies.refused(refusal, Some(head), id),
+            Some(via) => via.refused(self, refusal, head, id),
+        }
     }
 }
 
@@ -246,6 +280,14 @@ pub enum BuildError {
     /// The keys of a token issuer cannot be read.
     #[error(transparent)]
     Auth(#[from] AuthError),
+    /// The JSON Schema of a route's bodies cannot be used.
+    #[error("the schema `{}` cannot be used (route.body_schema): {why}", file.display())]
+    BodySchema {
+        /// The schema's file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A script cannot be loaded.
     #[error("script `{script}` does not start")]
     Script {
@@ -517,8 +559,12 @@ fn rules(
             path,
             target: Route {
                 deadline: route.deadline,
-                body_bytes_max: route.body_bytes_max,
                 auth: RouteAuth::new(route, parts.authenticators),
+                body_bytes_max: match route.body_schema {
+                    Some(_) => route.body_bytes_max.min(CHECKED_BYTES_MAX),
+                    None => route.body_bytes_max,
+                },
+                body_schema: route.body_schema.as_deref().map(BodySchema::read).transpose()?,
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route, cors))
@@ -549,6 +595,8 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
     let checked = "the configuration was checked";
     Ok(match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
+        config::Target::Redirect(redirect) => Target::Redirect(RedirectTarget::new(&route.path, redirect)),
+        config::Target::Rewrite(path) => Target::Rewrite(template(&route.path, path)),
         config::Target::Files(files) => {
             Target::Files(FilesTarget::open(files).map_err(|source| BuildError::Folder {
                 route: route.path.clone(),
@@ -579,17 +627,8 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
             let pool = parts.pools.get(name).expect(checked).clone();
             let writes = of.store_mode() == config::StoreMode::ReadWrite;
             let store = parts.open_store.filter(|_| writes).cloned();
-            let message_bytes_max = of.message_bytes_max as usize;
             let (kept, bounds) = (parts.kept.clone(), Bounds::of(&parts.config.server));
-            Target::Pool(PoolTarget::new(
-                pool,
-                limits,
-                message_bytes_max,
-                store,
-                kept,
-                bounds,
-                of.websocket,
-            ))
+            Target::Pool(PoolTarget::new(pool, limits, of, store, kept, bounds))
         }
     })
 }

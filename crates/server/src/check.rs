@@ -17,8 +17,9 @@ use forebay_tls::CertificateError;
 use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
-    app::{certificates, compat_of, script_options, tls},
+    app::{BuildError, certificates, compat_of, script_options, tls},
     config::{Config, PythonApplication, PythonModule, Runtime, Worker},
+    policy::BodySchema,
     target::workflow::{Bundle, access},
 };
 
@@ -40,6 +41,17 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
 pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
     let certificates = certificates(config, &AcmeClient::default())?;
     tls(config, &certificates).map(drop)
+}
+
+/// Reads the JSON Schemas of bodies.
+pub fn check_body_schemas(config: &Config) -> Result<(), BuildError> {
+    let files = config
+        .routes
+        .iter()
+        .filter_map(|route| route.body_schema.as_ref());
+    files
+        .map(|file| BodySchema::read(file))
+        .try_for_each(|read| read.map(drop))
 }
 
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.

@@ -39,6 +39,10 @@ pub(crate) enum Refusal {
         "body is larger than {message_bytes_max} bytes, and the pool's protocol has no pieces (message_bytes_max)"
     )]
     MessageTooLarge { message_bytes_max: usize },
+    #[error("the body is not JSON: {what}")]
+    BodyNotJson { what: String },
+    #[error("the body does not match the route's schema (body_schema): {0}")]
+    BodySchema(forebay_workflow::Mismatch),
     #[error("{what}")]
     Untellable { what: String },
     #[error("this pool has no store (store)")]
@@ -61,6 +65,10 @@ pub(crate) enum Refusal {
     WebSocket,
     #[error("no route has this path")]
     NotFound,
+    #[error(
+        "the route rewrites to a path whose route is a rewrite, too; a request is rewritten once (route.rewrite)"
+    )]
+    RewrittenTwice,
     #[error("method is not allowed here; allowed: {allow}")]
     MethodNotAllowed { allow: String },
     #[error("there is no such file")]
@@ -425,12 +433,14 @@ impl Refusal {
             | Self::Batch { .. }
             | Self::Parameter { .. }
             | Self::ParameterBody { .. }
+            | Self::BodyNotJson { .. }
             | Self::Untellable { .. } => Class::BadInput,
             Self::Auth(failure) => match &**failure {
                 AuthFailure::Refused { cause, .. } if cause.is_temporary() => Class::Overload,
                 AuthFailure::Refused { .. } => Class::Unauthorized,
                 AuthFailure::Scope { .. } => Class::Forbidden,
             },
+            Self::BodySchema(_) => Class::Unprocessable,
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
@@ -470,6 +480,7 @@ impl Refusal {
             Self::FileUnreadable
             | Self::InvalidAnswer { .. }
             | Self::Compression { .. }
+            | Self::RewrittenTwice
             | Self::NewestCode(_) => Class::Internal,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }
@@ -604,6 +615,7 @@ impl Refusal {
             match self {
                 Self::Records(failure) => failure.details(),
                 Self::Sql(failure) => failure.details(),
+                Self::BodySchema(mismatch) => format!(",\"pointer\":{}", text(&mismatch.path)),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
                 Self::Workflow(failure) => failure.trace().to_owned(),
                 _ => String::new(),

@@ -31,8 +31,8 @@ mod watch;
 pub use app::{BuildError, CheckedConfinement, NotConfined, check_confinements, development_certificate};
 pub use auth::{AuthError, check_keys};
 pub use check::{
-    CheckedStatements, HandlerFaults, ScriptFaults, check_certificates, check_handlers, check_scripts,
-    check_statements, check_workflows,
+    CheckedStatements, HandlerFaults, ScriptFaults, check_body_schemas, check_certificates, check_handlers,
+    check_scripts, check_statements, check_workflows,
 };
 pub use forebay_auth::PasswordHash;
 pub use forebay_config as config;

@@ -300,7 +300,9 @@ impl Places {
             match &route.target {
                 Target::Respond(respond) => places.files.extend(respond.file.clone()),
                 Target::Files(files) => places.left_out.push(files.folder.clone()),
-                Target::Store
+                Target::Redirect(_)
+                | Target::Rewrite(_)
+                | Target::Store
                 | Target::Records
                 | Target::Tql
                 | Target::Sql(_)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jsonschema::Validator;
+use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 /// Maximum length of a reason in a message, in characters. A reason may contain the value itself.
@@ -29,6 +29,16 @@ impl Schema {
     /// The reason why it is not a valid schema.
     pub fn of(schema: &Value) -> Result<Self, String> {
         let compiled = jsonschema::validator_for(schema);
+        compiled.map(Self).map_err(|error| shown(&error))
+    }
+
+    /// Compiles a schema for values of strangers: its patterns take linear time, so they have no look-around and no back-references.
+    ///
+    /// # Errors
+    /// The reason why it is not such a schema.
+    pub fn for_strangers(schema: &Value) -> Result<Self, String> {
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let compiled = options.build(schema);
         compiled.map(Self).map_err(|error| shown(&error))
     }
 

@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
     let mut config = arguments.served.load_in(&Environment { env: &env, ..real })?;
     forebay_server::check_certificates(&config)?;
     forebay_server::check_keys(&config)?;
+    forebay_server::check_body_schemas(&config)?;
     for name in forebay_server::check_scripts(&config, PARSER)? {
         output::complaint(&format!(
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"

@@ -239,11 +239,11 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool, proxy, script or workflow",
+            "1: route: found none; a route has exactly one target: respond, redirect, rewrite, files, store, records, tql, sql, pool, proxy, script or workflow",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool, proxy, script or workflow",
+            "1: route: found respond and files; a route has exactly one target: respond, redirect, rewrite, files, store, records, tql, sql, pool, proxy, script or workflow",
         ),
         (
             "[[route]]\npath = '/a'\nproxy = 'app'",
@@ -436,6 +436,38 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             &format!("{route}respond = {{}}\npolicy = 'aip'\n[policy.api]"),
             "4: route.policy: there is no policy `aip` (did you mean `api`?); the file has api",
+        ),
+        (
+            &format!("{route}redirect = {{ to = '/new/:id', status = 300 }}"),
+            "3: route.redirect.status: found 300, expected a whole number from 301 to 308",
+        ),
+        (
+            &format!("{route}redirect = {{ to = '/', status = 304 }}"),
+            "3: route.redirect.status: found 304, expected 301, 302, 303, 307 or 308",
+        ),
+        (
+            &format!("{route}redirect = {{ to = '/new/:id' }}"),
+            "3: route.redirect: found \"/new/:id\": the path of the route has no `:id`",
+        ),
+        (
+            &format!("{route}rewrite = 'https://example.org/'"),
+            "3: route.rewrite: found \"https://example.org/\", expected a path of this server, such as \"/internal/*\"",
+        ),
+        (
+            &format!("{route}rewrite = '/b'"),
+            "3: route.rewrite: no route answers GET `/b`",
+        ),
+        (
+            "[[route]]\npath = '/a/:id'\nrewrite = '/b/:id'\n[[route]]\npath = '/b/*'\nrewrite = '/c/*'\n[[route]]\npath = '/c/*'\nrespond = {}",
+            "3: route.rewrite: `/b/:id` is answered by a rewrite, the route on line 5; a request is rewritten once",
+        ),
+        (
+            &format!("{route}rewrite = '/b'\ndeadline = '1s'\n[[route]]\npath = '/b'\nrespond = {{}}"),
+            "4: route.deadline: a route with `rewrite` has those of the route that answers",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nsticky = 'x y'",
+            "3: pool.api.sticky: found \"x y\", expected \"cookie\", \"address\" or the name of a header field",
         ),
         (
             "[policy.a]\nallow = 'localhost'",

@@ -39,6 +39,7 @@ fn every_configuration_in_the_documents_checks() {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
     fs::write(folder.join("handlers/api.mjs"), "").unwrap();
+    fs::write(folder.join("order.schema.json"), "{}").unwrap();
     let find_program = |name: &str| Some(Path::new("/bin").join(name));
     let environment = Environment {
         env: &|_| None,

@@ -177,7 +177,8 @@ impl<L: LinkPort> State<L> {
     pub(crate) fn add_worker(&mut self, id: u64, pid: u32, link: L, now: Instant) -> usize {
         self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
         self.counters.started += 1;
-        self.workers.insert(Worker::new(id, pid, link, now))
+        let seat = self.free_seat();
+        self.workers.insert(Worker::new(id, pid, seat, link, now))
     }
 
     /// Allocates the number of the next worker.

@@ -112,7 +112,11 @@ impl<L: LinkPort> State<L> {
                 take_back(worker, (slot, number), key, jobs, queue);
             }
             for (slot, number, key) in worker.jobs_in_order().collect::<Vec<_>>() {
-                if room > 0 && take_back(worker, (slot, number), key, jobs, queue) {
+                // The client of such a job stays with this worker.
+                if room > 0
+                    && jobs[key].client.is_none()
+                    && take_back(worker, (slot, number), key, jobs, queue)
+                {
                     room -= 1;
                 }
             }

@@ -3,8 +3,9 @@
 //! a pool for a simulated hour.
 //!
 //! Two invariants hold. Each job that [`State::submit`] accepts ends in exactly one final delivery, or was cancelled by its owner. While a
-//! worker has room, no job waits.
+//! worker has room, no job waits, except those of clients that stay with another worker.
 
+mod affinity;
 mod connections;
 mod lifecycle;
 mod limits;
@@ -88,6 +89,8 @@ pub(crate) struct NewJob {
     pub(crate) may_upgrade: bool,
     /// Passed to the handler of its calls.
     pub(crate) trace: Option<Trace>,
+    /// The client, if it stays with one worker.
+    pub(crate) client: Option<u64>,
     pub(crate) reply_to: ReplyTo,
 }
 
@@ -108,6 +111,8 @@ struct Job {
     waits_since: Instant,
     deadline: Instant,
     trace: Option<Trace>,
+    /// The client, if it stays with one worker.
+    client: Option<u64>,
     /// `None` once its owner has left or was told of a failure.
     reply_to: Option<ReplyTo>,
     /// Whether the first part of an answer was delivered.
@@ -180,6 +185,8 @@ pub(crate) struct State<L> {
     arrivals: Arrival,
     /// Number of jobs that have left their slots.
     detached: usize,
+    /// Whether a job has been of a client that stays with one worker.
+    has_clients: bool,
     rooms: Rooms,
     /// Whether connections have been told to end, and no further ones are taken.
     ends_connections: bool,
@@ -199,6 +206,7 @@ impl<L: LinkPort> State<L> {
             workers: Slab::new(),
             arrivals: 0,
             detached: 0,
+            has_clients: false,
             rooms: Rooms::default(),
             ends_connections: false,
             cores,
@@ -257,8 +265,10 @@ impl<L: LinkPort> State<L> {
         let arrival = self.arrivals;
         let bytes = new.payload.len();
         let may_wait = self.queue.len() + self.sent_ahead() < self.options.queue_max;
-        let free = if self.queue.is_empty() {
-            self.pick(may_wait)
+        self.has_clients |= new.client.is_some();
+        // If any worker could run this one at once, those that wait are for others.
+        let free = if self.queue.is_empty() || self.has_clients {
+            self.pick_for(new.client, may_wait)
         } else {
             None
         };
@@ -284,6 +294,7 @@ impl<L: LinkPort> State<L> {
             waits_since: now,
             deadline: new.deadline,
             trace: new.trace,
+            client: new.client,
             reply_to: Some(new.reply_to),
             answered: false,
             protocols: if new.may_upgrade {
@@ -418,6 +429,9 @@ impl<L: LinkPort> State<L> {
 
     /// Sends waiting jobs to workers while there is room.
     fn dispatch(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        if self.has_clients {
+            return self.dispatch_to_clients_workers(now, out);
+        }
         while !self.queue.is_empty() {
             let Some(worker) = self.pick(true) else { return };
             let job = self.queue.pop().expect("the queue is not empty");

@@ -74,6 +74,11 @@ impl Queue {
         Some(entry.job)
     }
 
+    /// The jobs, oldest first.
+    pub(crate) fn jobs(&self) -> Vec<usize> {
+        self.waiting.values().map(|entry| entry.job).collect()
+    }
+
     pub(crate) fn remove(&mut self, arrival: Arrival) {
         let entry = self
             .waiting

@@ -135,8 +135,22 @@ fn a_pool_keeps_its_promises_in_a_world_of_failures() {
         claims: true,
         chaos: true,
         misbehaving: 60,
+        of_clients: 0,
         gaps_us: BUSY,
     });
+}
+
+#[test]
+fn a_pool_keeps_its_promises_when_clients_stay_with_their_workers() {
+    for of_clients in [300, 1_000] {
+        live_often(Environment {
+            claims: true,
+            chaos: true,
+            misbehaving: 60,
+            of_clients,
+            gaps_us: BUSY,
+        });
+    }
 }
 
 #[test]
@@ -145,6 +159,7 @@ fn a_pool_keeps_its_promises_without_claim_words() {
         claims: false,
         chaos: true,
         misbehaving: 60,
+        of_clients: 0,
         gaps_us: BUSY,
     });
 }
@@ -155,6 +170,7 @@ fn a_pool_keeps_its_promises_when_only_handlers_fail() {
         claims: true,
         chaos: false,
         misbehaving: 20,
+        of_clients: 0,
         gaps_us: BUSY,
     });
 }
@@ -165,6 +181,7 @@ fn one_worker_starts_jobs_in_the_order_of_their_arrival() {
         claims: true,
         chaos: false,
         misbehaving: 0,
+        of_clients: 0,
         gaps_us: BUSY,
     });
 }
@@ -178,6 +195,7 @@ fn a_simulated_hour_passes_quickly() {
             claims: true,
             chaos: true,
             misbehaving: 30,
+            of_clients: 0,
             gaps_us: QUIET,
         },
         hour,
@@ -194,6 +212,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
         claims: true,
         chaos: false,
         misbehaving: 0,
+        of_clients: 0,
         gaps_us: QUIET,
     };
     let options = Options {
@@ -221,6 +240,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
             deadline: start + ms(60_000),
             may_upgrade: false,
             trace: None,
+            client: None,
             reply_to: ReplyTo {
                 mailbox: 0,
                 waiter,
@@ -255,4 +275,53 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
         Some(30 + 300),
         "it has kill_grace from when it was last heard"
     );
+}
+
+/// Clients of a worker that ends move; its replacement, which takes its seat, gets them back, and no others move.
+#[test]
+fn only_the_clients_of_a_worker_that_is_replaced_move() {
+    let nature = Environment {
+        claims: true,
+        chaos: false,
+        misbehaving: 0,
+        of_clients: 0,
+        gaps_us: QUIET,
+    };
+    let (mut state, mut out) = (
+        State::new(options(&mut Dice::new(0), nature), 1),
+        Outputs::default(),
+    );
+    let now = Instant::now();
+    let mut start = |state: &mut State<Rc<Wire>>| {
+        let id = state.next_worker_id();
+        let key = state.add_worker(id, 1, Rc::new(Wire::default()), now);
+        state.worker_ready(key, true, now, &mut out);
+        key
+    };
+    let workers = [(); 4].map(|()| start(&mut state));
+    let of_clients = |state: &State<Rc<Wire>>| {
+        let of = |client: u64| state.workers[state.worker_of(client * client).unwrap()].seat;
+        (0..1_000).map(of).collect::<Vec<_>>()
+    };
+    let before = of_clients(&state);
+    for seat in 0..4 {
+        let clients = before.iter().filter(|&&other| other == seat).count();
+        assert!((150..350).contains(&clients), "{clients} of 1000 at one of four");
+    }
+    // One is replaced before it ends, another one has died.
+    state.workers[workers[1]].to_recycle = true;
+    start(&mut state);
+    assert_eq!(of_clients(&state), before);
+    state.worker_gone(workers[1], now, &mut Outputs::default());
+    assert_eq!(of_clients(&state), before);
+    state.worker_gone(workers[2], now, &mut Outputs::default());
+    for (before, after) in before.iter().zip(of_clients(&state)) {
+        assert!(if *before == 2 {
+            after != 2
+        } else {
+            after == *before
+        });
+    }
+    start(&mut state);
+    assert_eq!(of_clients(&state), before);
 }

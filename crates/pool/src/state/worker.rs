@@ -88,6 +88,8 @@ pub(crate) struct Worker<L> {
     /// The worker's number in the pool, never reused.
     pub(crate) id: u64,
     pub(crate) pid: u32,
+    /// Its place among the workers, which its replacement takes.
+    pub(crate) seat: u64,
     pub(crate) link: L,
     pub(crate) phase: Phase,
     /// When it entered its current phase.
@@ -125,10 +127,11 @@ struct Slot {
 }
 
 impl<L> Worker<L> {
-    pub(crate) fn new(id: u64, pid: u32, link: L, now: Instant) -> Self {
+    pub(crate) fn new(id: u64, pid: u32, seat: u64, link: L, now: Instant) -> Self {
         Self {
             id,
             pid,
+            seat,
             link,
             phase: Phase::Starting,
             since: now,
@@ -297,7 +300,7 @@ mod tests {
 
     fn ready_worker(uses_page: bool) -> Worker<()> {
         let now = Instant::now();
-        let mut worker = Worker::new(1, 1, (), now);
+        let mut worker = Worker::new(1, 1, 0, (), now);
         worker.move_to(Phase::Ready, now);
         worker.uses_page = uses_page;
         worker

@@ -214,6 +214,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
         whole: true,
         may_upgrade: false,
         connection: Connection::default(),
+        client: None,
         trace: None,
         since: Instant::now(),
         deadline: Instant::now() + Duration::from_mins(1),

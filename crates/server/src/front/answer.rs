@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     app::Route,
-    failure::Refusal,
     reply::{self, Body, Delimiting, HeaderLines, Reply},
     target::{BodyStream, End},
 };
@@ -34,19 +33,16 @@ impl<S: Stream> Exchange<S> {
     /// about the request.
     pub(super) fn refuse(
         &mut self,
-        refusal: &Refusal,
+        reply: &Reply<'static>,
         head: Option<&Head>,
         id: &str,
         route: Option<&Route>,
     ) -> Next {
-        let app = self.thread.app();
-        let policies = route.map_or(&app.policies, |route| &route.policies);
-        let reply = policies.refused(refusal, head, id);
         let Body::Bytes(body) = &reply.body else {
             unreachable!("refusals have a body in memory")
         };
         let length = Delimiting::Length(body.len() as u64);
-        self.put_head(&reply, length, id, route, Last::Yes, head);
+        self.put_head(reply, length, id, route, Last::Yes, head);
         if head.is_none_or(|head| head.method() != "HEAD") {
             self.socket.output.extend_from_slice(body);
             self.sent.bytes = body.len() as u64;

@@ -30,6 +30,9 @@ pub(crate) trait Client {
         take: &mut dyn FnMut(&[u8]),
     ) -> Poll<Result<(), End>>;
 
+    /// Has the body, which has been read to its end, be read again.
+    fn give_back(&mut self, body: Vec<u8>);
+
     /// From now on, whatever the client sends is read as its body, without an end. Only for a request of HTTP/1.1 that has none, and that is
     /// answered with status 101.
     fn begin_tunnel(&mut self);

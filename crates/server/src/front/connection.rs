@@ -127,10 +127,11 @@ impl<S: Stream> Connection<S> {
                 Err(refusal) => {
                     let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
-                    let next = self.exchange.refuse(&refusal, None, id, None);
                     // A refused head may be half parsed, so an empty one is logged.
                     let (thread, head) = (Rc::clone(&self.exchange.thread), Head::default());
                     let app = thread.app();
+                    let reply = app.policies.refused(&refusal, None, id);
+                    let next = self.exchange.refuse(&reply, None, id, None);
                     let remote = Rc::clone(&self.exchange.remote);
                     let arrival = Arrival::new(&app, &thread, &head, id, &remote, self.exchange.now);
                     self.exchange.account(&arrival, None);
@@ -257,20 +258,18 @@ impl<S: Stream> Exchange<S> {
                 let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
                 let next = match body {
                     Ok(body) => self.send(reply, head, id, route, body).await,
-                    Err(refusal) => self.refuse(&refusal, Some(head), id, route),
+                    Err(refusal) => self.refuse(&arrival.refused(&refusal, route), Some(head), id, route),
                 };
                 (next, route)
             }
-            Lookup::Refusal(refusal) => {
+            Lookup::Refusal(refusal, route) => {
+                let reply = arrival.refused(&refusal, route);
                 let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
                 let next = match body {
-                    Ok(body) if !refusal.ends_connection() => {
-                        self.send(arrival.refused(&refusal, None), head, id, None, body)
-                            .await
-                    }
-                    _ => self.refuse(&refusal, Some(head), id, None),
+                    Ok(body) if !refusal.ends_connection() => self.send(reply, head, id, route, body).await,
+                    _ => self.refuse(&reply, Some(head), id, route),
                 };
-                (next, None)
+                (next, route)
             }
         };
         self.account(&arrival, route);
@@ -294,7 +293,10 @@ impl<S: Stream> Exchange<S> {
     async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
         let mut body = match RequestBody::new(request.head, route.body_bytes_max, self.limits) {
             Ok(body) => body,
-            Err(refusal) => return self.refuse(&refusal, Some(request.head), request.id, Some(route)),
+            Err(refusal) => {
+                let reply = request.refused(&refusal, route);
+                return self.refuse(&reply, Some(request.head), request.id, Some(route));
+            }
         };
         let mut client = Http1Client {
             socket: &mut self.socket,
@@ -314,10 +316,11 @@ impl<S: Stream> Exchange<S> {
             Err(End::Gone) => return Next::Abort,
             Err(End::Refused(refusal)) => {
                 refusal.log(request.id);
+                let reply = request.refused(&refusal, route);
                 if refusal.ends_connection() {
-                    return self.refuse(&refusal, Some(request.head), request.id, Some(route));
+                    return self.refuse(&reply, Some(request.head), request.id, Some(route));
                 }
-                route.policies.refused(&refusal, Some(request.head), request.id)
+                reply
             }
         };
         self.send(reply, request.head, request.id, Some(route), body)

@@ -430,19 +430,26 @@ impl Head {
         let mut head = self.clone();
         head.fields
             .retain(|(name, _)| !matches!(self.slice(*name), b"if-none-match" | b"if-modified-since"));
-        let mut put = |text: &[u8]| {
-            let start = head.bytes.len() as u32;
-            head.bytes.extend_from_slice(text);
-            Span {
-                start,
-                end: head.bytes.len() as u32,
-            }
-        };
         for (name, value) in conditions {
-            let field = (put(name.as_bytes()), put(value));
+            let field = (head.put(name.as_bytes()), head.put(value));
             head.fields.push(field);
         }
         head
+    }
+
+    /// The same request for another path and query.
+    pub(crate) fn with_target(&self, path: &str, query: &str) -> Self {
+        let mut head = self.clone();
+        head.path = head.put(path.as_bytes());
+        head.query = head.put(query.as_bytes());
+        head
+    }
+
+    fn put(&mut self, text: &[u8]) -> Span {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(text);
+        let end = self.bytes.len() as u32;
+        Span { start, end }
     }
 
     /// Releases memory that an unusually large head took.

@@ -51,6 +51,10 @@ impl<S: Stream> Client for Http1Client<'_, S> {
         self.body.poll_read(self.socket, cx, room, deadline, take)
     }
 
+    fn give_back(&mut self, body: Vec<u8>) {
+        self.body.give_back(body);
+    }
+
     fn begin_tunnel(&mut self) {
         self.body.begin_tunnel();
     }

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     cell::{OnceCell, RefCell},
+    ptr,
     rc::Rc,
     sync::{Arc, Once},
     time::{Duration, Instant},
@@ -18,10 +19,10 @@ use crate::{
     failure::Refusal,
     logging::Access,
     reply::{Body, HeaderLines, Reply},
-    target::{Cors, Request, Upstream},
+    target::{Cors, Request, Upstream, Via},
 };
 use forebay_auth::Identity;
-use forebay_router::{Found, Outcome};
+use forebay_router::{Found, Outcome, Template};
 
 /// Below it are the proofs that an authority asks for.
 const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
@@ -35,7 +36,8 @@ pub(super) enum Lookup<'r, 'p> {
     Route(Found<'r, 'p, Route>),
     /// It is answered without one; the route is the one that it is about, if there is one.
     Reply(Reply<'static>, Option<&'r Route>),
-    Refusal(Refusal),
+    /// It is refused; the same holds for the route.
+    Refusal(Refusal, Option<&'r Route>),
 }
 
 impl<'r, 'p> Lookup<'r, 'p> {
@@ -49,13 +51,18 @@ impl<'r, 'p> Lookup<'r, 'p> {
         if let Some(port) = tls_port {
             return redirected(head, port);
         }
-        if let Some((route, permission)) = preflight(app, head) {
-            return Self::Reply(no_content(permission), Some(route));
+        Self::routed(app, head, id)
+    }
+
+    /// Looks a request up among the routes.
+    fn routed(app: &'r App, head: &'p Head, id: &str) -> Self {
+        if let Some(lookup) = preflight(app, head) {
+            return lookup;
         }
         match app.router.find(head.method(), head.host(), head.path()) {
             Outcome::Found(found) if head.wants_websocket && !found.target.target.takes_upgrades() => {
                 log_websocket(head, id);
-                Self::Refusal(Refusal::WebSocket)
+                Self::Refusal(Refusal::WebSocket, None)
             }
             Outcome::Found(found) => Self::Route(found),
             Outcome::Options { allow } => {
@@ -63,11 +70,12 @@ impl<'r, 'p> Lookup<'r, 'p> {
                 headers.push_known("allow", &allow);
                 Self::Reply(no_content(headers), None)
             }
-            Outcome::MethodNotAllowed { allow } => Self::Refusal(Refusal::MethodNotAllowed { allow }),
-            Outcome::BadPath => Self::Refusal(Refusal::Malformed {
-                what: "the path is not percent-encoded UTF-8 without `..`",
-            }),
-            Outcome::NotFound => Self::Refusal(Refusal::NotFound),
+            Outcome::MethodNotAllowed { allow } => Self::Refusal(Refusal::MethodNotAllowed { allow }, None),
+            Outcome::BadPath => {
+                let what = "the path is not percent-encoded UTF-8 without `..`";
+                Self::Refusal(Refusal::Malformed { what }, None)
+            }
+            Outcome::NotFound => Self::Refusal(Refusal::NotFound, None),
         }
     }
 }
@@ -75,7 +83,7 @@ impl<'r, 'p> Lookup<'r, 'p> {
 /// The response to an authority that looks whether this server has a name (RFC 8555, 8.3).
 fn proof<'r, 'p>(app: &App, token: &str) -> Lookup<'r, 'p> {
     let Some(key_authorization) = app.challenges.key_authorization(token) else {
-        return Lookup::Refusal(Refusal::NotFound);
+        return Lookup::Refusal(Refusal::NotFound, None);
     };
     let mut reply = Reply::new(200);
     reply
@@ -100,9 +108,8 @@ fn redirected<'r, 'p>(head: &Head, port: u16) -> Lookup<'r, 'p> {
     let mut reply = Reply::new(308);
     let location = reply.headers.to_mut().push(b"location", location.as_bytes());
     if head.host().is_empty() || location.is_err() {
-        return Lookup::Refusal(Refusal::Malformed {
-            what: "it names no host to which it could be sent with TLS",
-        });
+        let what = "it names no host to which it could be sent with TLS";
+        return Lookup::Refusal(Refusal::Malformed { what }, None);
     }
     Lookup::Reply(reply, None)
 }
@@ -134,11 +141,15 @@ fn no_content(headers: HeaderLines) -> Reply<'static> {
     reply
 }
 
-/// The route that a browser asks about in a preflight request, and what it permits.
-fn preflight<'r>(app: &'r App, head: &Head) -> Option<(&'r Route, HeaderLines)> {
+/// What the route that a browser asks about in a preflight request permits, or the rewrite that leads there.
+fn preflight<'r, 'p>(app: &'r App, head: &'p Head) -> Option<Lookup<'r, 'p>> {
     let method = Cors::preflight(head)?;
     match app.router.find(method, head.host(), head.path()) {
-        Outcome::Found(found) => Some((found.target, found.target.cors.as_ref()?.permission(method))),
+        Outcome::Found(found) if found.target.target.rewrite().is_some() => Some(Lookup::Route(found)),
+        Outcome::Found(found) => {
+            let permission = found.target.cors.as_ref()?.permission(method);
+            Some(Lookup::Reply(no_content(permission), Some(found.target)))
+        }
         _ => None,
     }
 }
@@ -170,6 +181,14 @@ pub(super) struct Arrival<'a> {
     identity: OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,
+    rewritten: OnceCell<Box<Rewritten<'a>>>,
+}
+
+/// A request as a route with `rewrite` has sent it on.
+#[derive(Debug)]
+struct Rewritten<'a> {
+    head: Head,
+    via: Via<'a>,
 }
 
 impl<'a> Arrival<'a> {
@@ -207,30 +226,66 @@ impl<'a> Arrival<'a> {
             tls_port: is_redirected.then_some(tls_port),
             identity: OnceCell::new(),
             upstream: RefCell::default(),
+            rewritten: OnceCell::new(),
         }
     }
 
     /// Where it leads.
-    pub(super) fn look_up(&self) -> Lookup<'a, 'a> {
+    pub(super) fn look_up<'s>(&'s self) -> Lookup<'a, 's> {
         match Lookup::of(self.app, self.head, self.id, self.tls_port) {
-            Lookup::Refusal(refusal) => {
-                let checked = self.app.policies.check(self.head, &self.peer, self.at);
-                Lookup::Refusal(checked.err().unwrap_or(refusal))
+            Lookup::Route(found) => match found.target.target.rewrite() {
+                Some(template) => self.rewrite(&found, template),
+                None => Lookup::Route(found),
+            },
+            Lookup::Refusal(refusal, None) => {
+                let checked = self.app.policies.check(self.head, &self.peer, self.at, None);
+                Lookup::Refusal(checked.err().unwrap_or(refusal), None)
             }
+            lookup => lookup,
+        }
+    }
+
+    /// Where a request leads that a route sends on.
+    fn rewrite<'s>(&'s self, found: &Found<'a, 's, Route>, template: &Template) -> Lookup<'a, 's> {
+        let via = found.target;
+        let left = match via.policies.check(self.head, &self.peer, self.at, None) {
+            Ok(left) => left,
+            Err(refusal) => return Lookup::Refusal(refusal, Some(via)),
+        };
+        let address = template.expand(&found.params, found.rest, self.head.query());
+        let (path, query) = address.split_once('?').unwrap_or((&address, ""));
+        let rewritten = self.rewritten.get_or_init(|| {
+            Box::new(Rewritten {
+                head: self.head.with_target(path, query),
+                via: Via { route: via, left },
+            })
+        });
+        match Lookup::routed(self.app, &rewritten.head, self.id) {
+            Lookup::Refusal(refusal, None) => Lookup::Refusal(refusal, Some(via)),
             lookup => lookup,
         }
     }
 
     /// The response to a request that is refused.
     pub(super) fn refused(&self, refusal: &Refusal, route: Option<&Route>) -> Reply<'static> {
-        let policies = route.map_or(&self.app.policies, |route| &route.policies);
-        policies.refused(refusal, Some(self.head), self.id)
+        let Some(route) = route else {
+            return self.app.policies.refused(refusal, Some(self.head), self.id);
+        };
+        let via = self.rewritten.get().map(|rewritten| &rewritten.via);
+        route.refused(
+            via.filter(|via| !ptr::eq(via.route, route)),
+            refusal,
+            self.head,
+            self.id,
+        )
     }
 
     /// The request for the target of a route.
-    pub(super) fn request<'b>(&'b self, found: &'b Found<'a, 'a, Route>) -> Request<'b> {
+    pub(super) fn request<'b, 's: 'b>(&'s self, found: &'b Found<'a, 's, Route>) -> Request<'b> {
+        let rewritten = self.rewritten.get();
         Request {
-            head: self.head,
+            head: rewritten.map_or(self.head, |rewritten| &rewritten.head),
+            via: rewritten.map(|rewritten| &rewritten.via),
             id: self.id,
             pattern: found.pattern,
             params: &found.params[..],

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
+
 use super::{
     Limits,
     body::{Decoder, Step},
@@ -42,6 +44,8 @@ pub(crate) struct RequestBody {
     is_tunnel: bool,
     /// The fields behind a chunked body.
     trailers: HeaderLines,
+    /// The body, where it is to be read again.
+    given_back: Bytes,
 }
 
 /// Adds a field behind a body, unless it is one that may not stand there.
@@ -71,12 +75,18 @@ impl RequestBody {
             pace: limits.pace(),
             is_tunnel: false,
             trailers: HeaderLines::default(),
+            given_back: Bytes::new(),
         })
     }
 
     /// Whether the whole body has been read.
     pub(crate) fn ended(&self) -> bool {
-        self.decoder.ended() && !self.is_tunnel
+        self.decoder.ended() && !self.is_tunnel && self.given_back.is_empty()
+    }
+
+    /// Has the body, which has been read to its end, be read again.
+    pub(crate) fn give_back(&mut self, body: Vec<u8>) {
+        self.given_back = body.into();
     }
 
     /// The fields behind the body, once it has ended.
@@ -108,6 +118,11 @@ impl RequestBody {
         deadline: Option<Instant>,
         mut take: impl FnMut(&[u8]),
     ) -> Poll<Result<(), End>> {
+        if !self.given_back.is_empty() {
+            let length = self.given_back.len().min(room.max(1));
+            take(&self.given_back.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         loop {
             let input = socket.input();
             if self.is_tunnel {
@@ -201,6 +216,7 @@ impl RequestBody {
 
     /// Reads and discards the rest of the body, if it is short. False: the connection cannot be reused.
     pub(crate) async fn discard<S: Stream>(&mut self, socket: &mut Socket<S>) -> bool {
+        self.given_back.clear();
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {
             let read =

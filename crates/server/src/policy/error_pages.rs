@@ -33,10 +33,17 @@ impl ErrorPages {
         Ok(())
     }
 
+    /// The page for a status.
+    pub(super) fn page(&self, status: u16) -> Option<&Bytes> {
+        let mut pages = self.0.iter();
+        pages
+            .find(|(statuses, _)| statuses.contain(status))
+            .map(|(_, page)| page)
+    }
+
     /// Puts the page for its status into an error response, if the client accepts HTML.
     pub(super) fn apply(&self, head: &Head, reply: &mut Reply<'_>) {
-        let mut pages = self.0.iter();
-        let Some((_, page)) = pages.find(|(statuses, _)| statuses.contain(reply.status)) else {
+        let Some(page) = self.page(reply.status) else {
             return;
         };
         let accept = head.field("accept").unwrap_or_default();

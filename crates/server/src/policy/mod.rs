@@ -1,5 +1,6 @@
 //! Policies of routes: what holds whatever the target is. They are checked before the target is asked, and change its response.
 
+mod body_schema;
 pub(crate) mod cache;
 mod error_pages;
 mod rate_limit;
@@ -12,6 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+pub(crate) use self::body_schema::{BodySchema, CHECKED_BYTES_MAX};
 pub(crate) use self::rate_limit::Left;
 use self::{
     cache::{Cache, Caches},
@@ -72,21 +74,39 @@ impl Policies {
         Ok(all)
     }
 
-    /// Refuses a request that may not reach the target, or says what is left of the rate limit that is nearest to its end.
-    pub(crate) fn check(&self, head: &Head, peer: &str, now: Instant) -> Result<Option<Left>, Refusal> {
+    /// Refuses a request that may not reach the target, or says what is left of the rate limit that is nearest to its end. A request that has
+    /// been sent on by another route is not counted again for the rate limits of `counted`, that route's policies.
+    pub(crate) fn check(
+        &self,
+        head: &Head,
+        peer: &str,
+        now: Instant,
+        counted: Option<&Self>,
+    ) -> Result<Option<Left>, Refusal> {
         if !self.allow.is_empty() || !self.deny.is_empty() {
             self.check_address(peer)?;
         }
         let mut least: Option<Left> = None;
-        for (at, limiter) in self.rate_limits.iter().enumerate() {
+        let is_new = |limiter: &&Arc<RateLimiter>| {
+            counted.is_none_or(|counted| {
+                !counted
+                    .rate_limits
+                    .iter()
+                    .any(|other| Arc::ptr_eq(other, limiter))
+            })
+        };
+        for (at, limiter) in self
+            .rate_limits
+            .iter()
+            .enumerate()
+            .filter(|(_, limiter)| is_new(limiter))
+        {
             match limiter.take(head, peer, now) {
                 Ok(left) => {
-                    if least.is_none_or(|least| left.requests < least.requests) {
-                        least = Some(left);
-                    }
+                    least = Left::nearest(least, Some(left));
                 }
                 Err(left) => {
-                    for limiter in &self.rate_limits[..at] {
+                    for limiter in self.rate_limits[..at].iter().filter(is_new) {
                         limiter.give_back(head, peer);
                     }
                     return Err(Refusal::RateLimited { left });
@@ -108,17 +128,36 @@ impl Policies {
         Ok(())
     }
 
+    /// Takes a request back that [`Self::check`] has counted.
+    pub(crate) fn give_back(&self, head: &Head, peer: &str) {
+        for limiter in &self.rate_limits {
+            limiter.give_back(head, peer);
+        }
+    }
+
     /// Changes the response of a target.
     pub(crate) fn apply(&self, left: Option<Left>, reply: &mut Reply<'_>) {
+        self.remove_headers(reply);
+        if let Some(left) = left {
+            left.put(reply.headers.to_mut());
+        }
+    }
+
+    pub(crate) fn remove_headers(&self, reply: &mut Reply<'_>) {
         if !self.removed_headers.is_empty() {
             let is_removed = |name: &[u8]| self.removed_headers.iter().any(|other| other.as_bytes() == name);
             if reply.headers.fields().any(|(name, _)| is_removed(name)) {
                 reply.headers.to_mut().retain(|name| !is_removed(name));
             }
         }
-        if let Some(left) = left {
-            left.put(reply.headers.to_mut());
-        }
+    }
+
+    pub(crate) fn has_error_page(&self, status: u16) -> bool {
+        self.error_pages.page(status).is_some()
+    }
+
+    pub(crate) fn put_error_page(&self, head: &Head, reply: &mut Reply<'_>) {
+        self.error_pages.apply(head, reply);
     }
 
     /// The response to a refused request.

@@ -54,6 +54,11 @@ pub(crate) struct Left {
 }
 
 impl Left {
+    /// The one that is nearer to its end.
+    pub(crate) fn nearest(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).min_by_key(|left| left.requests)
+    }
+
     /// Adds the fields of draft-ietf-httpapi-ratelimit-headers-06, which clients know best.
     pub(crate) fn put(&self, headers: &mut HeaderLines) {
         for (name, number) in [

@@ -14,6 +14,7 @@ pub(crate) mod pool;
 mod post_only;
 mod proxy;
 pub(crate) mod records;
+mod redirect;
 pub(crate) mod respond;
 mod response_headers;
 pub(crate) mod script;
@@ -36,6 +37,8 @@ use std::{
 use forebay_auth::Identity;
 use forebay_tls::ClientCertificate;
 
+use forebay_router::Template;
+
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
@@ -44,6 +47,7 @@ pub(crate) use self::{
     pool::PoolTarget,
     proxy::{ProxyTarget, Upstream},
     records::RecordsTarget,
+    redirect::{RedirectTarget, Via, template},
     respond::RespondTarget,
     script::ScriptTarget,
     spool::{Bounds, BufferUsage},
@@ -53,7 +57,7 @@ pub(crate) use self::{
     workflow::WorkflowTarget,
 };
 use crate::{
-    app::App,
+    app::{App, Route},
     failure::Refusal,
     front::{Client, Head, Thread},
     reply::Reply,
@@ -63,6 +67,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Target {
     Respond(RespondTarget),
+    Redirect(RedirectTarget),
+    /// The path of the route that answers. The lookup of a request follows it once: it is a target only for a request that was rewritten already.
+    Rewrite(Template),
     Files(FilesTarget),
     Store(StoreTarget),
     Records(RecordsTarget),
@@ -83,6 +90,8 @@ impl Target {
     ) -> Result<Reply<'a>, End> {
         match self {
             Self::Respond(respond) => Ok(respond.reply()),
+            Self::Redirect(redirect) => Ok(redirect.reply(request)),
+            Self::Rewrite(_) => Err(Refusal::RewrittenTwice.into()),
             Self::Files(files) => Ok(files.reply(request)?),
             Self::Store(store) => store.answer(request, client).await,
             Self::Records(records) => records.answer(request, client).await,
@@ -98,10 +107,19 @@ impl Target {
     /// Whether its connections may go over to another protocol (status 101).
     pub(crate) fn takes_upgrades(&self) -> bool {
         match self {
-            Self::Proxy(_) => true,
+            // As the route does that answers in its place.
+            Self::Proxy(_) | Self::Rewrite(_) => true,
             Self::Pool(pool) => pool.takes_upgrades(),
             Self::Store(store) => store.takes_upgrades(),
             _ => false,
+        }
+    }
+
+    /// The path of the route that answers in its place.
+    pub(crate) fn rewrite(&self) -> Option<&Template> {
+        match self {
+            Self::Rewrite(path) => Some(path),
+            _ => None,
         }
     }
 
@@ -109,6 +127,8 @@ impl Target {
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
             Self::Respond(_)
+            | Self::Redirect(_)
+            | Self::Rewrite(_)
             | Self::Files(_)
             | Self::Store(_)
             | Self::Records(_)
@@ -163,6 +183,8 @@ pub(crate) struct Request<'a> {
     pub(crate) pattern: &'a str,
     /// Names and decoded values.
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
+    /// The route that sent it on to this one, if one did.
+    pub(crate) via: Option<&'a Via<'a>>,
     /// The part of the path that the pattern's `*` matched, percent-encoded.
     pub(crate) rest: Option<&'a str>,
     /// The address of the client, without a port; empty for a Unix socket.
@@ -184,4 +206,11 @@ pub(crate) struct Request<'a> {
     /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
+}
+
+impl Request<'_> {
+    /// The response if its route refuses it.
+    pub(crate) fn refused(&self, refusal: &Refusal, route: &Route) -> Reply<'static> {
+        route.refused(self.via, refusal, self.head, self.id)
+    }
 }

@@ -1,5 +1,6 @@
 //! Answers requests with a pool's workers: turns an HTTP request into a job, and the worker's response into an HTTP response.
 
+mod affinity;
 mod websocket;
 mod workers;
 
@@ -21,8 +22,8 @@ use forebay_pool::{
 
 use forebay_trace::{Kind, Span, Trace};
 
-use self::websocket::WebSocketStream;
 pub(crate) use self::workers::PoolWorkers;
+use self::{affinity::client_of, websocket::WebSocketStream};
 use super::{
     End, Request,
     body_stream::{BodyStream, NextPiece, Piece},
@@ -57,25 +58,26 @@ pub(crate) struct PoolTarget {
     kept: Arc<BufferUsage>,
     bounds: Bounds,
     websocket: config::WebSocket,
+    sticky: Option<config::Sticky>,
 }
 
 impl PoolTarget {
     pub(crate) fn new(
         pool: Pool,
         limits: Limits,
-        message_bytes_max: usize,
+        of: &config::Pool,
         store: Option<Arc<OpenStore>>,
         kept: Arc<BufferUsage>,
         bounds: Bounds,
-        websocket: config::WebSocket,
     ) -> Self {
         Self {
             kept,
             bounds,
-            websocket,
+            websocket: of.websocket,
+            sticky: of.sticky.clone(),
             limits,
             store,
-            first_bytes_max: first_bytes_max(&pool, message_bytes_max),
+            first_bytes_max: first_bytes_max(&pool, of.message_bytes_max as usize),
             pool,
         }
     }
@@ -132,7 +134,12 @@ impl PoolTarget {
         let mut limits = self.limits;
         limits.retry = retry_of(limits.retry, request.head.method());
         let trace = forebay_trace::current();
+        let sticky = self.sticky.as_ref();
+        let (of_client, cookie) = sticky
+            .map(|sticky| client_of(sticky, request))
+            .unwrap_or_default();
         let job = Job {
+            client: of_client,
             may_upgrade: self.takes_upgrades() && request.head.upgrade().is_some(),
             trace: trace.clone(),
             payload: encode(request, &first),
@@ -173,13 +180,17 @@ impl PoolTarget {
             self.record(&trace, since, submitted, answer.timing());
         }
         wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, client).await?;
-        match answer.upgrade() {
+        let mut reply = match answer.upgrade() {
             None => {
                 let file = answer.take_file();
                 reply(&answer, file, stream)
             }
             Some(upgrade) => upgraded(&answer, upgrade, stream, request, client),
+        }?;
+        if let Some(cookie) = cookie {
+            reply.headers.to_mut().push_known("set-cookie", &cookie);
         }
+        Ok(reply)
     }
 
     /// Reserves memory to read a body before its job is submitted, and says how much of it to read. `None`: read only what fits the

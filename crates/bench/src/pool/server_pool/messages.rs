@@ -269,6 +269,7 @@ impl Messages {
             may_upgrade: false,
             connection: Connection::default(),
             trace: None,
+            client: None,
             since: now,
             deadline: now + self.deadline,
             limits: Limits {

@@ -17,6 +17,8 @@ pub(super) struct Environment {
     pub(super) chaos: bool,
     /// Jobs per thousand whose handlers misbehave.
     pub(super) misbehaving: u64,
+    /// Jobs per thousand of one of a few clients that stay with their workers.
+    pub(super) of_clients: u64,
     /// Mean microseconds between jobs; chaos switches between them.
     pub(super) gaps_us: [u64; 6],
 }

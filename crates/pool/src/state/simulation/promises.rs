@@ -121,12 +121,20 @@ fn keeps_bounds(world: &World) {
     }
 }
 
-/// While a worker has room, no job waits; and no job waits behind a slow one if another worker could run it.
+/// While a worker has room, no job waits that it may run; and no job waits behind a slow one if another worker could run it.
 fn wastes_no_room(world: &World) {
     let state = &world.state;
     let concurrency = state.options().concurrency;
     let ready = || state.workers().filter(|(_, worker)| worker.phase == Phase::Ready);
-    if !state.queue.is_empty() {
+    let waiting = || state.queue.jobs().into_iter().map(|key| &state.jobs[key]);
+    for client in waiting().filter_map(|job| job.client) {
+        let worker = state.worker_of(client).map(|key| &state.workers[key]);
+        assert!(
+            worker.is_none_or(|worker| worker.in_flight() >= concurrency),
+            "a job waits although its client's {worker:?} has room"
+        );
+    }
+    if waiting().any(|job| job.client.is_none()) {
         let room = ready().find(|(_, worker)| worker.in_flight() < concurrency);
         assert!(
             room.is_none(),
@@ -147,7 +155,11 @@ fn wastes_no_room(world: &World) {
             .running()
             .any(|(_, started)| world.now > started + STALL + 3 * TICK);
         let late = |offered| world.now > offered + 2 * TICK;
-        let waits = worker.jobs_in_order().find(|&(slot, number, key)| {
+        let mut jobs = worker.jobs_in_order();
+        let waits = jobs.find(|&(slot, number, key)| {
+            if state.jobs[key].client.is_some() {
+                return false;
+            }
             let serial = state.jobs[key].reply_to.map(|to| u64::from(to.waiter));
             let owner = serial.and_then(|serial| world.clients.owner(serial));
             owner.is_some_and(|owner| owner.offered.is_some_and(late))

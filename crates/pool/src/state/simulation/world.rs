@@ -255,6 +255,10 @@ impl World {
             deadline,
             may_upgrade: false,
             trace: None,
+            client: self
+                .dice
+                .chance(self.nature.of_clients)
+                .then(|| self.dice.between(0, 5)),
             reply_to,
         };
         let submitted = self.state.submit(job, self.now, &mut self.outputs);

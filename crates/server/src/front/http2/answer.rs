@@ -55,7 +55,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     };
     let lookup = match taken {
         Ok(()) => arrival.look_up(),
-        Err(refusal) => Lookup::Refusal(refusal),
+        Err(refusal) => Lookup::Refusal(refusal, None),
     };
     let route = match lookup {
         Lookup::Route(found) => {
@@ -92,9 +92,9 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
             responder.finish(Ok(reply), route).await;
             route
         }
-        Lookup::Refusal(refusal) => {
-            responder.finish(Err(refusal.into()), None).await;
-            None
+        Lookup::Refusal(refusal, route) => {
+            responder.finish(Err(refusal.into()), route).await;
+            route
         }
     };
     let Sent { status, bytes, .. } = responder.sent;

@@ -196,6 +196,10 @@ impl Client for Http2Client {
         }
     }
 
+    fn give_back(&mut self, body: Vec<u8>) {
+        self.rest = body.into();
+    }
+
     // HTTP/2 has no status 101 (RFC 9113, 8.6).
     fn begin_tunnel(&mut self) {}
 

@@ -111,6 +111,7 @@ impl PoolWorkers {
             may_upgrade: false,
             connection: Connection::default(),
             trace: forebay_trace::current(),
+            client: None,
         })
     }
 
