@@ -465,6 +465,37 @@ fn what_may_be_for_one_user_is_stored_only_if_the_response_says_that_it_is_for_a
 }
 
 #[test]
+fn what_a_client_gets_that_has_proved_who_it_is_is_for_that_client() {
+    // Of `key-of-ada` and `key-of-bob`.
+    let keys = "[auth.keys.api_keys]\n\
+        ada = { sha256 = \"5532e44183f47ed1fc146851b96d585c24da5bd5fe31a885cebc357261ed8f7f\" }\n\
+        bob = { sha256 = \"808a1d81b5de08d72083995df738947d519d230a20c236003268f0f4b65ee475\" }\n";
+    let config = config("default_max_age = \"1h\"").replacen(
+        "policy = \"pages\"",
+        "policy = \"pages\"\nauth = \"keys\"",
+        1,
+    );
+    let server = Setup::new(&format!("{keys}{config}"))
+        .file("cached.mjs", include_str!("handlers/cached.mjs"))
+        .start();
+    let ask = |name: &str, target: &str| {
+        let key = format!("key-of-{name}");
+        get(&server, target, &[("x-api-key", &key)])
+    };
+    for query in ["h=cache-control:max-age=3600", "a=b"] {
+        let target = format!("/page?{query}");
+        let (ada, bob) = (ask("ada", &target), ask("bob", &target));
+        assert_eq!((ada.status, status(&bob)), (200, "fwd=uri-miss"), "{query}");
+        assert_ne!(ada.body, bob.body, "{query}");
+    }
+    // What is for all of them is not for those who have proved nothing.
+    let target = "/page?h=cache-control:public,max-age=3600";
+    ask("ada", target);
+    assert_eq!(status(&ask("bob", target)), "hit");
+    assert_eq!(server.get(target).status, 401);
+}
+
+#[test]
 fn a_change_drops_what_is_stored_even_if_it_was_asked_for_before() {
     let server = setup("").threads(1).start();
     let target = format!("/page?{FRESH}");

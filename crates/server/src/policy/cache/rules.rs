@@ -24,7 +24,7 @@ pub(super) struct CacheRequest {
     pub(super) method: Method,
     /// What its URI and the fields that handlers take for a part of it say: scheme, host, space, path and query, then a line for each field.
     pub(super) key: Key,
-    /// Whether it may be meant for one user: the client has proved who it is, or sends `Authorization` or `Cookie`.
+    /// Whether it may be meant for one user: who that is has been proved, or may be by `Authorization` or `Cookie`.
     pub(super) has_credentials: bool,
     /// Whether it has `If-None-Match` or `If-Modified-Since`.
     pub(super) is_conditional: bool,
@@ -66,7 +66,7 @@ impl CacheRequest {
                 _ => Method::Unsafe,
             },
             key,
-            has_credentials: request.identity.get().is_some(),
+            has_credentials: request.identity.get().is_some() || request.certificate.is_some(),
             is_conditional: false,
             directives: Directives::default(),
         };
