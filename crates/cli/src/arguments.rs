@@ -12,7 +12,7 @@ use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Envi
 use crate::{
     commands::{
         bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
-        status, store, strip, version, workflow,
+        status, store, strip, upgrade, version, workflow,
     },
     failure::UsageError,
 };
@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Workflow(workflow::WorkflowArgs),
     Pool(pool::PoolArgs),
     Reload(reload::ReloadArgs),
+    Upgrade(upgrade::UpgradeArgs),
     Logs(logs::LogsArgs),
     Version(version::VersionArgs),
     Completions(completions::CompletionsArgs),
@@ -78,6 +79,7 @@ impl Command {
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),
+            Self::Upgrade(arguments) => upgrade::run(&arguments),
             Self::Logs(arguments) => logs::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

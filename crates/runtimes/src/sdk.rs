@@ -135,7 +135,7 @@ pub fn sdk_file(path: &str) -> Option<&'static [u8]> {
     found.map(|(_, bytes)| *bytes)
 }
 
-/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else a folder of the user's own in the temporary directory.
+/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache if the home is this user's, else a folder of the user's own in the temporary directory.
 pub fn cache_folder() -> PathBuf {
     let named = |name| {
         std::env::var_os(name)
@@ -148,10 +148,15 @@ pub fn cache_folder() -> PathBuf {
     if let Some(folder) = named("XDG_CACHE_HOME") {
         return folder.join("forebay");
     }
-    match named("HOME") {
+    match named("HOME").filter(|home| is_own(home)) {
         Some(home) => home.join(".cache/forebay"),
         None => std::env::temp_dir().join(format!("forebay-{}", rustix::process::geteuid().as_raw())),
     }
+}
+
+/// A server that root has started, and that has become another user, still has root's home in its environment.
+fn is_own(home: &Path) -> bool {
+    fs::metadata(home).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }
 
 fn is_complete(package: &Path) -> bool {

@@ -75,6 +75,8 @@ pub(crate) struct Services {
     pub(crate) profiles: Profiles,
     /// Obtains and renews certificates.
     pub(crate) acme: AcmeClient,
+    /// Certificates whose files may be for root alone.
+    pub(crate) early_certificates: EarlyCertificates,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
@@ -246,13 +248,54 @@ pub enum BuildError {
 /// Certificates of the listeners, by the names of their sections.
 pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
 
+/// Certificates that were read before the server became another user, who may not be allowed to read their files.
+#[derive(Debug, Default)]
+pub(crate) struct EarlyCertificates(Vec<(CertificateFiles, ServerCertificate)>);
+
+impl EarlyCertificates {
+    /// Reads the certificates of a configuration that names another user.
+    pub(crate) fn read(config: &Config) -> Result<Self, CertificateError> {
+        if config.server.user.is_none() && config.server.group.is_none() {
+            return Ok(Self::default());
+        }
+        let files = config.tls.values().filter_map(|certificate| match certificate {
+            config::Certificate::Files(files) => Some(files),
+            config::Certificate::Acme(_) => None,
+        });
+        let read = files.map(|files| Ok((files.clone(), ServerCertificate::read(files)?)));
+        Ok(Self(read.collect::<Result<_, _>>()?))
+    }
+
+    /// Reads a certificate. If that is not allowed any more, it is the one that was read before.
+    fn read_again(&self, files: &CertificateFiles) -> Result<ServerCertificate, CertificateError> {
+        ServerCertificate::read(files).or_else(|error| {
+            let early = self.0.iter().find(|(of, _)| of == files);
+            match (&error, early) {
+                (CertificateError::Read { source, .. }, Some((_, early)))
+                    if source.kind() == std::io::ErrorKind::PermissionDenied =>
+                {
+                    tracing::warn!(
+                        target: "forebay::tls",
+                        "{error}: the certificate that was read at the start stays, and a renewed one takes a restart, unless user or group \
+                         of the server may read it (server.user, server.group)"
+                    );
+                    Ok(early.clone())
+                }
+                _ => Err(error),
+            }
+        })
+    }
+}
+
 /// The certificates of a configuration: from files, or as far as they have been obtained.
-pub(crate) fn certificates(config: &Config, acme: &AcmeClient) -> Result<Certificates, CertificateError> {
+pub(crate) fn certificates(
+    config: &Config,
+    acme: &AcmeClient,
+    early: &EarlyCertificates,
+) -> Result<Certificates, CertificateError> {
     let slot = |(name, certificate): (&String, &config::Certificate)| {
         let slot = match certificate {
-            config::Certificate::Files(files) => {
-                Arc::new(CertificateSlot::new(ServerCertificate::read(files)?))
-            }
+            config::Certificate::Files(files) => Arc::new(CertificateSlot::new(early.read_again(files)?)),
             config::Certificate::Acme(settings) => acme.slot(name, settings),
         };
         Ok((name.clone(), slot))
@@ -311,7 +354,7 @@ impl App {
             let is_left = is_watching && (is_python || kept.is_none());
             !is_left && kept_pool(name).is_none()
         })?;
-        let certificates = certificates(&config, &services.acme)?;
+        let certificates = certificates(&config, &services.acme, &services.early_certificates)?;
         let tls = tls(&config, &certificates)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {

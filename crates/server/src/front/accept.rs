@@ -6,6 +6,7 @@ use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::Poll,
+    time::Duration,
 };
 
 use forebay_pool::{LocalMailbox, Mailboxes};
@@ -20,6 +21,9 @@ use super::{
     tls::TlsSocket,
 };
 use crate::config::ForwardedField;
+
+/// How long an idle connection of a server that has been replaced stays open for one more request, whose response says that it is the last.
+const LAST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
 /// Accepts and serves connections on one I/O thread until the server ends.
 pub(super) async fn run(
@@ -36,10 +40,17 @@ pub(super) async fn run(
         accepting.spawn_local(accept(listener, thread.clone()));
     }
     tokio::task::spawn_local(follow_app(thread.clone()));
+    tokio::task::spawn_local(follow_heartbeat(thread.clone()));
     // The sender lives in `shared`.
-    let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
-    // A listener ends only once its accept queue is empty: closing the socket would reset the connections still in it.
+    let _ = phase.wait_for(|phase| *phase >= Phase::HandedOver).await;
+    // A listener ends only once its accept queue is empty: closing the socket would reset the connections still in it. One that another
+    // process has too ends at once.
     while accepting.join_next().await.is_some() {}
+    if *phase.borrow_and_update() == Phase::HandedOver {
+        thread.end_with_responses();
+        // A request may be on its way on a connection that seems idle.
+        let _ = timeout(LAST_REQUEST_MAX, thread.emptied()).await;
+    }
     // Reads the sockets once more, so that a request that has already arrived is not mistaken for an idle connection.
     tokio::task::yield_now().await;
     thread.drain();
@@ -62,6 +73,18 @@ async fn follow_app(thread: Rc<Thread>) {
     }
 }
 
+/// Says that this thread turns whenever it is asked.
+async fn follow_heartbeat(thread: Rc<Thread>) {
+    let mut heartbeat = thread.shared.heartbeat.subscribe();
+    // The sender lives in `shared`.
+    while heartbeat.changed().await.is_ok() {
+        thread
+            .shared
+            .turned
+            .send_modify(|turned| turned[thread.index] = true);
+    }
+}
+
 async fn accept(listener: Accepting, thread: Rc<Thread>) {
     let mut phase = thread.shared.phase.subscribe();
     let listener = match listener.register() {
@@ -72,7 +95,11 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
         }
     };
     loop {
-        let draining = *phase.borrow_and_update() >= Phase::Draining;
+        let current = *phase.borrow_and_update();
+        if current == Phase::HandedOver {
+            return;
+        }
+        let draining = current >= Phase::Draining;
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
@@ -145,7 +172,8 @@ async fn peer_of(
     let app = thread.app();
     let server = &app.config.server;
     let trusted = &server.trusted_proxies;
-    let peer = peer.map(|peer| peer.ip());
+    // A socket for both IPv6 and IPv4, such as a service manager passes, has addresses of IPv4 within those of IPv6.
+    let peer = peer.map(|peer| peer.ip().to_canonical());
     let text = |peer: Option<IpAddr>| peer.map(|peer| peer.to_string()).unwrap_or_default().into();
     if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer) {
         return Some((text(peer), transport));

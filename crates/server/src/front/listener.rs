@@ -22,11 +22,12 @@ const BACKLOG: i32 = 4096;
 /// Pause after a failed accept, such as one without a free descriptor.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A bound address and those of its listening sockets that no thread has taken yet.
+/// A bound address and its listening sockets, which I/O threads share copies of.
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<Socket>,
     at: At,
+    file_of: FileOf,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +43,17 @@ enum At {
     },
 }
 
+/// Whose task it is to remove the file of a Unix socket in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileOf {
+    /// This process's.
+    This,
+    /// That of the process which this one replaces, or which replaces this one.
+    OtherGeneration,
+    /// The service manager's, which keeps the socket when the server ends.
+    ServiceManager,
+}
+
 impl Bound {
     /// Binds an address for `threads` threads. A Unix socket gets the permissions `unix_mode`, or those that the umask leaves.
     pub(crate) fn bind(listen: &Listen, threads: usize, unix_mode: Option<u32>) -> io::Result<Self> {
@@ -51,23 +63,20 @@ impl Bound {
                 let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
                 Self::bind_tcp(address, *tls, threads)
             }
-            Listen::Unix(path) => Self::bind_unix(path, threads, unix_mode.map(Mode::from_bits_truncate)),
+            Listen::Unix(path) => Self::bind_unix(path, unix_mode.map(Mode::from_bits_truncate)),
         }
     }
 
     /// Binds a Unix socket for one thread. Only the current user can connect to it, from the moment it exists.
     pub(crate) fn bind_private(path: &Path) -> io::Result<Self> {
-        Self::bind_unix(path, 1, Some(Mode::RUSR | Mode::WUSR))
+        Self::bind_unix(path, Some(Mode::RUSR | Mode::WUSR))
     }
 
     fn bind_tcp(address: SocketAddr, tls: bool, threads: usize) -> io::Result<Self> {
         // With SO_REUSEPORT a second server could share the port unnoticed. Without it, binding fails if anyone listens there.
         drop(tcp_socket(address, false)?);
         let first = tcp_socket(address, true)?;
-        let address = first
-            .local_addr()?
-            .as_socket()
-            .expect("a TCP socket has an IP address");
+        let address = tcp_address(&first)?;
         let mut sockets = vec![first];
         for _ in 1..threads {
             sockets.push(tcp_socket(address, true)?);
@@ -78,22 +87,39 @@ impl Bound {
         Ok(Self {
             sockets,
             at: At::Tcp { address, tls },
+            file_of: FileOf::This,
         })
     }
 
-    fn bind_unix(path: &Path, threads: usize, mode: Option<Mode>) -> io::Result<Self> {
+    fn bind_unix(path: &Path, mode: Option<Mode>) -> io::Result<Self> {
         let socket = unix_socket(path, mode)?;
-        let file = file_id(path)?;
-        let sockets = (0..threads)
-            .map(|_| socket.try_clone())
-            .collect::<io::Result<_>>()?;
         Ok(Self {
-            sockets,
+            sockets: vec![socket],
             at: At::Unix {
                 path: path.to_owned(),
-                file,
+                file: file_id(path)?,
             },
+            file_of: FileOf::This,
         })
+    }
+
+    /// Takes sockets that listen already, at least one, and are for this address.
+    pub(crate) fn adopt(listen: &Listen, sockets: Vec<Socket>, file_of: FileOf) -> io::Result<Self> {
+        for socket in &sockets {
+            socket.set_nonblocking(true)?;
+        }
+        let first = sockets.first().ok_or(io::ErrorKind::NotFound)?;
+        let at = match listen {
+            Listen::Tcp { tls, .. } => At::Tcp {
+                address: tcp_address(first)?,
+                tls: *tls,
+            },
+            Listen::Unix(path) => At::Unix {
+                path: path.clone(),
+                file: file_id(path)?,
+            },
+        };
+        Ok(Self { sockets, at, file_of })
     }
 
     /// The address as a URL, or as `unix:path`.
@@ -105,6 +131,14 @@ impl Bound {
         }
     }
 
+    /// The path of a Unix socket.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.at {
+            At::Tcp { .. } => None,
+            At::Unix { path, .. } => Some(path),
+        }
+    }
+
     /// The port, if connections to it are encrypted.
     pub(super) fn tls_port(&self) -> Option<u16> {
         match self.at {
@@ -113,22 +147,54 @@ impl Bound {
         }
     }
 
-    /// Takes one socket, for a thread of its own.
-    ///
-    /// # Panics
-    /// When more are taken than were bound.
-    pub(crate) fn take(&mut self) -> Accepting {
-        let socket = self.sockets.pop().expect("a socket is bound for each thread");
-        match self.at {
-            At::Tcp { tls, .. } => Accepting::Tcp(socket.into(), tls),
-            At::Unix { .. } => Accepting::Unix(socket.into()),
+    /// Copies of the sockets for one of `threads` threads. Every socket is for a thread, because connections may wait on each of them, and
+    /// every thread has one.
+    pub(crate) fn for_thread(&self, index: usize, threads: usize) -> io::Result<Vec<Accepting>> {
+        let count = self.sockets.len();
+        let chosen: Vec<&Socket> = if count < threads {
+            vec![&self.sockets[index % count]]
+        } else {
+            self.sockets.iter().skip(index).step_by(threads).collect()
+        };
+        chosen
+            .into_iter()
+            .map(|socket| {
+                let socket = socket.try_clone()?;
+                Ok(match self.at {
+                    At::Tcp { tls, .. } => Accepting::Tcp(socket.into(), tls),
+                    At::Unix { .. } => Accepting::Unix(socket.into()),
+                })
+            })
+            .collect()
+    }
+
+    /// The sockets.
+    pub(crate) fn sockets(&self) -> &[Socket] {
+        &self.sockets
+    }
+
+    /// Closes this process's own copies of the sockets. An address is closed once those of the threads are closed, too.
+    pub(crate) fn close(&mut self) {
+        self.sockets.clear();
+    }
+
+    pub(crate) const fn file_of(&self) -> FileOf {
+        self.file_of
+    }
+
+    /// Passes on who removes the file of a Unix socket: this process from now on, or the one that replaces it.
+    pub(crate) fn pass_file_to(&mut self, next: FileOf) {
+        if self.file_of != FileOf::ServiceManager {
+            self.file_of = next;
         }
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if let At::Unix { path, file } = &self.at {
+        if let At::Unix { path, file } = &self.at
+            && self.file_of == FileOf::This
+        {
             // Another server may be listening at this path by now.
             if file_id(path).is_ok_and(|found| found == *file) {
                 // If the file has been removed already, there is nothing to clean up.
@@ -136,6 +202,11 @@ impl Drop for Bound {
             }
         }
     }
+}
+
+fn tcp_address(socket: &Socket) -> io::Result<SocketAddr> {
+    let address = socket.local_addr()?.as_socket();
+    address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no socket of TCP"))
 }
 
 fn file_id(path: &Path) -> io::Result<(u64, u64)> {

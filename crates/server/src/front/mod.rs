@@ -39,7 +39,7 @@ pub(crate) use self::{
     body::{Decoder, Step},
     client::Client,
     head::{Head, Parsed, Version, decimal},
-    listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
+    listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound, FileOf},
     thread::Thread,
     wake_batch::together,
 };
@@ -99,12 +99,18 @@ pub(crate) struct Shared {
     pub(crate) tls_port: Option<u16>,
     /// Number of threads whose connections have all ended.
     drained: watch::Sender<usize>,
+    /// Changes when every thread is to say that it turns.
+    heartbeat: watch::Sender<()>,
+    /// The threads that have turned since.
+    turned: watch::Sender<Vec<bool>>,
 }
 
 /// Lifecycle of the I/O threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
+    /// Accept no more connections, which another process accepts by now; end each one after its next response.
+    HandedOver,
     /// Accept no more connections; end each one after its current request.
     Draining,
     /// End now, with whatever connections are left.
@@ -134,6 +140,10 @@ impl Shared {
     }
 }
 
+fn thread_name(index: usize) -> String {
+    format!("io-{index}")
+}
+
 /// The running I/O threads.
 #[derive(Debug)]
 pub(crate) struct Front {
@@ -143,10 +153,10 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Starts the threads; each takes one socket of every bound listener.
+    /// Starts the threads; each has at least one socket of every bound listener.
     pub(crate) fn start(
         app: Arc<App>,
-        bound: &mut [Bound],
+        bound: &[Bound],
         mailboxes: &Arc<Mailboxes>,
         traces: &Arc<Traces>,
         threads: usize,
@@ -164,10 +174,15 @@ impl Front {
             traces: traces.clone(),
             tls_port: bound.iter().find_map(Bound::tls_port),
             drained: watch::Sender::new(0),
+            heartbeat: watch::Sender::new(()),
+            turned: watch::Sender::new(vec![false; threads]),
         });
         let mut running = Vec::new();
         for index in 0..threads {
-            let listeners = bound.iter_mut().map(Bound::take).collect();
+            let mut listeners = Vec::new();
+            for bound in bound {
+                listeners.extend(bound.for_thread(index, threads)?);
+            }
             let (shared, mailboxes) = (shared.clone(), mailboxes.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -176,11 +191,7 @@ impl Front {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, accept::run(index, shared, listeners, mailboxes));
             };
-            running.push(
-                std::thread::Builder::new()
-                    .name(format!("io-{index}"))
-                    .spawn(run)?,
-            );
+            running.push(std::thread::Builder::new().name(thread_name(index)).spawn(run)?);
         }
         Ok(Self {
             shared,
@@ -222,12 +233,35 @@ impl Front {
         self.shared.compression.totals()
     }
 
-    /// Stops accepting and waits until every connection has ended.
-    pub(crate) async fn drain(&self) {
-        self.shared.phase.send_replace(Phase::Draining);
+    /// Stops accepting and waits until every connection has ended. If another process accepts from the same sockets by now
+    /// (`is_handed_over`), connections that wait there are left to it, and idle ones are given time for one more request.
+    pub(crate) async fn drain(&self, is_handed_over: bool) {
+        self.shared.phase.send_replace(if is_handed_over {
+            Phase::HandedOver
+        } else {
+            Phase::Draining
+        });
         let mut drained = self.shared.drained.subscribe();
         // The sender lives in `shared`.
         let _ = drained.wait_for(|drained| *drained == self.threads).await;
+    }
+
+    /// Waits until every thread has turned since the call: it runs tasks, and does not hang in one.
+    pub(crate) async fn turns(&self) {
+        self.shared.turned.send_modify(|turned| turned.fill(false));
+        self.shared.heartbeat.send_replace(());
+        let mut turned = self.shared.turned.subscribe();
+        // The sender lives in `shared`.
+        let _ = turned
+            .wait_for(|turned| turned.iter().all(|turned| *turned))
+            .await;
+    }
+
+    /// Names of the threads that have not turned since the last call of [`Front::turns`].
+    pub(crate) fn hanging(&self) -> Vec<String> {
+        let turned = self.shared.turned.borrow();
+        let hanging = turned.iter().enumerate().filter(|(_, turned)| !**turned);
+        hanging.map(|(index, _)| thread_name(index)).collect()
     }
 
     /// Ends the threads, with whatever connections are left on them.

@@ -165,6 +165,11 @@ impl Handle {
         Ok(())
     }
 
+    /// Opens the log's file anew, which somebody else may have renamed. Lines that were logged before go to the old one.
+    pub(crate) fn reopen(&self) {
+        self.shared.writer.reopen();
+    }
+
     /// Lines dropped because they came faster than they could be written.
     pub fn lines_lost(&self) -> u64 {
         self.shared.writer.lost()

@@ -18,6 +18,8 @@ mod writer;
 
 pub(crate) use crate::config::node_path as path;
 use std::{
+    fs::File,
+    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -124,7 +126,7 @@ pub(crate) struct OpenStore {
     /// Permits for requests that hold a snapshot while other requests get their turn.
     readings: Arc<Semaphore>,
     /// Held until the server ends.
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// A permit to hold a snapshot while a response is sent; released on drop.
@@ -145,8 +147,11 @@ pub(crate) struct StoreFacts {
 
 impl OpenStore {
     /// Opens the store, creating it and the configured indexes if necessary.
-    pub(crate) fn open(config: &config::Store) -> Result<Arc<Self>, StoreOpenError> {
-        let lock = Lock::take(&config.path)?;
+    ///
+    /// With the lock of the process that this one replaces, both have it open for a while. Each of them leads, which is safe, because whatever
+    /// a leader does it does in transactions: it flushes, and removes what has expired.
+    pub(crate) fn open(config: &config::Store, shared: Option<File>) -> Result<Arc<Self>, StoreOpenError> {
+        let lock = shared.map_or_else(|| Lock::take(&config.path), |file| Ok(Lock::shared(file)))?;
         let options = Options {
             create: true,
             read_only: false,
@@ -179,8 +184,20 @@ impl OpenStore {
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_max,
             readings: Arc::new(Semaphore::new(readings_max)),
-            _lock: lock,
+            lock,
         }))
+    }
+
+    /// The lock, for the process that replaces this one.
+    pub(crate) fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.file()
+    }
+
+    /// Says in the lock's file that this process has the store.
+    pub(crate) fn sign_lock(&self) {
+        if let Err(error) = self.lock.sign() {
+            tracing::warn!(target: "forebay::store", cause = %error, "the file of the store's lock names the process before this one");
+        }
     }
 
     pub(crate) fn store(&self) -> &Store {
