@@ -7,7 +7,10 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Environment};
+use forebay_server::{
+    Predecessor,
+    config::{Application, CONFIG_FILE, Config, ConfigError, Environment},
+};
 
 use crate::{
     commands::{
@@ -130,6 +133,8 @@ impl Served {
                     runtime: self.runtime.clone(),
                     env_pass: std::env::vars_os()
                         .filter_map(|(name, _)| name.into_string().ok())
+                        // It says something about this process alone.
+                        .filter(|name| name != Predecessor::VARIABLE)
                         .collect(),
                 };
                 Config::of_application(&application, environment)

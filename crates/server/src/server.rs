@@ -475,12 +475,14 @@ impl Shared {
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
         self.services.acme.stop();
-        if let Some(kept) = &self.services.kept_runs {
+        let is_handed_over = self.upgrading.is_over();
+        let kept_runs = self.services.kept_runs.as_ref();
+        if let Some(kept) = kept_runs.filter(|_| !is_handed_over) {
             kept.stop();
         }
         // The I/O threads close their copies.
         self.sockets.lock().server.iter_mut().for_each(Bound::close);
-        if tokio::time::timeout_at(deadline, self.front.drain(self.upgrading.is_over()))
+        if tokio::time::timeout_at(deadline, self.front.drain(is_handed_over))
             .await
             .is_err()
         {
@@ -488,7 +490,9 @@ impl Shared {
         }
         // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
-        if let Some(kept) = &self.services.kept_runs {
+        if let Some(kept) = kept_runs {
+            // After an upgrade only now, so that none is refused that a last request asks for.
+            kept.stop();
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
             } else {

@@ -76,12 +76,14 @@ async fn follow_app(thread: Rc<Thread>) {
 /// Says that this thread turns whenever it is asked.
 async fn follow_heartbeat(thread: Rc<Thread>) {
     let mut heartbeat = thread.shared.heartbeat.subscribe();
-    // The sender lives in `shared`.
-    while heartbeat.changed().await.is_ok() {
+    loop {
+        // Also at first: it may have been asked before this task began.
         thread
             .shared
             .turned
             .send_modify(|turned| turned[thread.index] = true);
+        // The sender lives in `shared`.
+        let _ = heartbeat.changed().await;
     }
 }
 

@@ -31,8 +31,6 @@ use self::link::{Link, Message};
 pub use self::predecessor::{Predecessor, PredecessorError};
 use crate::{front::FileOf, server::Shared};
 
-/// Environment variable with the process ID of the process that starts another one to replace it.
-const VARIABLE: &str = "FOREBAY_UPGRADE_FROM";
 /// How long a process that is to end may take before it is killed.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -176,7 +174,7 @@ impl Shared {
         let (link, theirs) = Link::pair().map_err(failed)?;
         let child = Command::new(&program)
             .args(arguments)
-            .env(VARIABLE, std::process::id().to_string())
+            .env(Predecessor::VARIABLE, std::process::id().to_string())
             // It is pinged for another process by now.
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(theirs))

@@ -11,10 +11,7 @@ use std::{
 use rustix::process::getppid;
 use socket2::Socket;
 
-use super::{
-    VARIABLE,
-    link::{Link, Message, REASON_BYTES_MAX},
-};
+use super::link::{Link, Message, REASON_BYTES_MAX};
 use crate::{
     front::FileOf,
     sockets::{Origin, Passed, PassedSockets},
@@ -55,12 +52,15 @@ pub struct Predecessor {
 }
 
 impl Predecessor {
+    /// Environment variable with the number of the process that has started this one to be replaced by it.
+    pub const VARIABLE: &str = "FOREBAY_UPGRADE_FROM";
+
     /// The predecessor that the environment names, and what it passes. `None`: this process replaces no other.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
     pub async fn of_this_process() -> Result<Option<Self>, PredecessorError> {
-        let Ok(pid) = std::env::var(VARIABLE) else {
+        let Ok(pid) = std::env::var(Self::VARIABLE) else {
             return Ok(None);
         };
         let parent = getppid().map(|parent| parent.as_raw_nonzero().get().to_string());

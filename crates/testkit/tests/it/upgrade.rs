@@ -135,7 +135,7 @@ fn a_program_that_does_not_become_ready_changes_nothing() {
     refused("has ended before it was ready (exit status: 7)");
     link(
         &path,
-        &script(&folder, "talking", "echo '{\"message\":\"hello\"}' >&0"),
+        &script(&folder, "talking", "echo '{\"message\":\"hello\"}' >&0; exec cat"),
     );
     refused("which this version does not know");
     link(&path, program());
@@ -196,7 +196,7 @@ fn only_one_upgrade_runs_at_a_time_and_a_stop_ends_it() {
 #[test]
 fn the_new_process_has_the_sockets_the_control_socket_and_the_store() {
     let config = format!(
-        "[store]\n[store.access]\nOpen = {{ read = \"public\", write = \"public\" }}\n[[route]]\npath = \"/store/*\"\nstore = true\n{HERE}"
+        "[store]\n[store.access]\nOpen = {{ read = \"public\", write = \"public\" }}\n[[route]]\npath = \"/store/*\"\nstore = {{}}\n{HERE}"
     );
     let server = Setup::new(&config)
         .listen("\"127.0.0.1:0\", \"unix:here.sock\"")

@@ -1,6 +1,12 @@
 //! Durable runs: they continue without their clients and after a crash, and one key is one run.
 
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
 use forebay_testkit::{Folder, Response, Server, Setup, wait_until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
@@ -406,4 +412,35 @@ fn one_who_waits_for_a_run_that_is_promised_gets_what_it_comes_to() {
     drop(busy);
     assert_eq!(waits.response().json()["valueMap"]["runs"], 1);
     assert_eq!(told(&server, "count", "k")["result"]["valueMap"]["runs"], 1);
+}
+
+#[test]
+fn while_one_process_replaces_another_every_accepted_run_is_run_once() {
+    let data = Folder::new();
+    let server = setup(&data, RUNS).start();
+    let before = server.process();
+    let done = AtomicBool::new(false);
+    let asked = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut asked = 0;
+            while !done.load(Ordering::Relaxed) {
+                accept(&server, "count", &asked.to_string(), &json!({ "n": asked }));
+                asked += 1;
+            }
+            asked
+        });
+        let upgraded = server.command(&["upgrade"]);
+        assert!(upgraded.status.success(), "{upgraded:?}");
+        wait_until("the process before to end", || !before.is_alive());
+        done.store(true, Ordering::Relaxed);
+        asking.join().expect("every run is accepted")
+    });
+    let after = server.serving();
+    for number in 0..asked {
+        let told = told(&server, "count", &number.to_string());
+        assert_eq!(told["state"], "done", "{told}");
+        assert_eq!(told["result"]["valueMap"]["runs"], 1, "{told}");
+    }
+    after.signal(Signal::TERM);
+    wait_until("the last process to end", || !after.is_alive());
 }
