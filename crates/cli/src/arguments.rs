@@ -133,7 +133,7 @@ impl Served {
                     runtime: self.runtime.clone(),
                     env_pass: std::env::vars_os()
                         .filter_map(|(name, _)| name.into_string().ok())
-                        // It says something about this process alone.
+                        // It concerns this process only.
                         .filter(|name| name != Predecessor::VARIABLE)
                         .collect(),
                 };

@@ -154,7 +154,7 @@ pub fn cache_folder() -> PathBuf {
     }
 }
 
-/// A server that root has started, and that has become another user, still has root's home in its environment.
+/// After a switch to another user `HOME` is still that of root.
 fn is_own(home: &Path) -> bool {
     fs::metadata(home).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }

@@ -1,5 +1,6 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
+mod certificates;
 mod pools;
 mod upstreams;
 
@@ -15,13 +16,15 @@ use forebay_pool::{Mailboxes, Pool, Supervisor};
 use forebay_router::{Router, RouterError, Rule};
 use forebay_runtimes::{Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
-use forebay_tls::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate};
+use forebay_tls::CertificateError;
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
+pub use self::certificates::development_certificate;
+pub(crate) use self::certificates::{Certificates, PrivilegedCertificates, certificates, tls};
 use self::{
     pools::{calls, options},
     upstreams::{HealthChecks, proxies},
@@ -49,9 +52,6 @@ use crate::{
     watch::{Problems, look_at_workflows},
 };
 
-/// Protocols that listeners with TLS offer (ALPN).
-const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
-
 /// The script name under which workflow engines are counted; no real script can have it.
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
 
@@ -75,8 +75,8 @@ pub(crate) struct Services {
     pub(crate) profiles: Profiles,
     /// Obtains and renews certificates.
     pub(crate) acme: AcmeClient,
-    /// Certificates whose files may be for root alone.
-    pub(crate) early_certificates: EarlyCertificates,
+    /// Certificates read with root privileges.
+    pub(crate) privileged_certificates: PrivilegedCertificates,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
@@ -245,84 +245,6 @@ pub enum BuildError {
     Sdk(#[from] SdkError),
 }
 
-/// Certificates of the listeners, by the names of their sections.
-pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
-
-/// Certificates that were read before the server became another user, who may not be allowed to read their files.
-#[derive(Debug, Default)]
-pub(crate) struct EarlyCertificates(Vec<(CertificateFiles, ServerCertificate)>);
-
-impl EarlyCertificates {
-    /// Reads the certificates of a configuration that names another user.
-    pub(crate) fn read(config: &Config) -> Result<Self, CertificateError> {
-        if config.server.user.is_none() && config.server.group.is_none() {
-            return Ok(Self::default());
-        }
-        let files = config.tls.values().filter_map(|certificate| match certificate {
-            config::Certificate::Files(files) => Some(files),
-            config::Certificate::Acme(_) => None,
-        });
-        let read = files.map(|files| Ok((files.clone(), ServerCertificate::read(files)?)));
-        Ok(Self(read.collect::<Result<_, _>>()?))
-    }
-
-    /// Reads a certificate. If that is not allowed any more, it is the one that was read before.
-    fn read_again(&self, files: &CertificateFiles) -> Result<ServerCertificate, CertificateError> {
-        ServerCertificate::read(files).or_else(|error| {
-            let early = self.0.iter().find(|(of, _)| of == files);
-            match (&error, early) {
-                (CertificateError::Read { source, .. }, Some((_, early)))
-                    if source.kind() == std::io::ErrorKind::PermissionDenied =>
-                {
-                    tracing::warn!(
-                        target: "forebay::tls",
-                        "{error}: the certificate that was read at the start stays, and a renewed one takes a restart, unless user or group \
-                         of the server may read it (server.user, server.group)"
-                    );
-                    Ok(early.clone())
-                }
-                _ => Err(error),
-            }
-        })
-    }
-}
-
-/// The certificates of a configuration: from files, or as far as they have been obtained.
-pub(crate) fn certificates(
-    config: &Config,
-    acme: &AcmeClient,
-    early: &EarlyCertificates,
-) -> Result<Certificates, CertificateError> {
-    let slot = |(name, certificate): (&String, &config::Certificate)| {
-        let slot = match certificate {
-            config::Certificate::Files(files) => Arc::new(CertificateSlot::new(early.read_again(files)?)),
-            config::Certificate::Acme(settings) => acme.slot(name, settings),
-        };
-        Ok((name.clone(), slot))
-    };
-    config.tls.iter().map(slot).collect()
-}
-
-/// Settings of listeners with these certificates; `None` without any.
-pub(crate) fn tls(
-    config: &Config,
-    certificates: &Certificates,
-) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
-    if certificates.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Arc::new(forebay_tls::server_config(
-        certificates.values().cloned().collect(),
-        config.server.client_certificates().as_ref(),
-        PROTOCOLS,
-    )?)))
-}
-
-/// The certificate for development of this user, for `localhost`, made if it is not there yet.
-pub fn development_certificate() -> std::io::Result<CertificateFiles> {
-    forebay_tls::development_certificate(&forebay_runtimes::cache_folder().join("tls"))
-}
-
 impl App {
     /// Has the certificates that are not from files kept up to date, and no others.
     pub(crate) fn keep_certificates(&self, acme: &AcmeClient) {
@@ -354,7 +276,7 @@ impl App {
             let is_left = is_watching && (is_python || kept.is_none());
             !is_left && kept_pool(name).is_none()
         })?;
-        let certificates = certificates(&config, &services.acme, &services.early_certificates)?;
+        let certificates = certificates(&config, &services.acme, &services.privileged_certificates)?;
         let tls = tls(&config, &certificates)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {

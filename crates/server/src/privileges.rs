@@ -1,4 +1,4 @@
-//! Gives up root's privileges once what needs them is open (`server.user`, `server.group`).
+//! Drops root privileges after startup has used them (`server.user`, `server.group`).
 
 use std::{
     ffi::CString,
@@ -28,7 +28,7 @@ pub enum PrivilegeError {
     },
     /// Only root may become another user.
     #[error(
-        "cannot become user {uid} and group {gid} (server.user, server.group): the server runs as user {own}, and only root can"
+        "cannot switch to user {uid} and group {gid} (server.user, server.group): only root can, and the server runs as user {own}"
     )]
     NotRoot {
         /// The user's number.
@@ -39,7 +39,7 @@ pub enum PrivilegeError {
         own: u32,
     },
     /// The owner of a Unix socket cannot be changed.
-    #[error("cannot give the socket `{}` to user {uid} (server.user)", path.display())]
+    #[error("cannot change the owner of the socket `{}` to user {uid} (server.user)", path.display())]
     Socket {
         /// Its path.
         path: PathBuf,
@@ -58,8 +58,8 @@ pub enum PrivilegeError {
         #[source]
         source: io::Error,
     },
-    /// The process could become root again.
-    #[error("the process can become root again after it has become user {uid}, so it does not start")]
+    /// Root privileges could be regained.
+    #[error("refusing to start: the process could become root again after switching to user {uid}")]
     Regained {
         /// The user's number.
         uid: u32,
@@ -73,9 +73,9 @@ fn system(what: &'static str) -> impl Fn(nix::Error) -> PrivilegeError {
     }
 }
 
-/// Becomes the configured user and group, for ever and with all threads; Unix sockets that this process has made are theirs then. Whoever
-/// is that user already stays so.
-pub(crate) fn give_up(server: &Server, sockets: &Sockets) -> Result<(), PrivilegeError> {
+/// Switches all threads to the configured user and group, irrevocably. Unix sockets created by this process are given to them. Does nothing
+/// if the process already runs as them.
+pub(crate) fn drop_privileges(server: &Server, sockets: &Sockets) -> Result<(), PrivilegeError> {
     if server.user.is_none() && server.group.is_none() {
         return Ok(());
     }
@@ -106,19 +106,19 @@ pub(crate) fn give_up(server: &Server, sockets: &Sockets) -> Result<(), Privileg
     for path in sockets.own_paths() {
         give_socket(path, uid, gid)?;
     }
-    // In this order, because each needs what the next one gives up.
+    // In this order: each step needs privileges that the next one drops.
     match &user {
         Some(user) => {
             let name = CString::new(user.name.as_str()).map_err(|error| PrivilegeError::System {
-                what: "pass on the user's name",
+                what: "use the user's name",
                 source: error.into(),
             })?;
-            initgroups(&name, gid).map_err(system("take the user's groups"))?;
+            initgroups(&name, gid).map_err(system("set the user's groups"))?;
         }
-        None => setgroups(&[gid]).map_err(system("leave root's groups"))?,
+        None => setgroups(&[gid]).map_err(system("drop root's groups"))?,
     }
-    setgid(gid).map_err(system("take the group"))?;
-    setuid(uid).map_err(system("become the user"))?;
+    setgid(gid).map_err(system("switch to the group"))?;
+    setuid(uid).map_err(system("switch to the user"))?;
     if !uid.is_root() && setuid(Uid::from_raw(0)).is_ok() {
         return Err(PrivilegeError::Regained { uid: uid.as_raw() });
     }

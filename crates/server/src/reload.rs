@@ -52,7 +52,7 @@ impl fmt::Debug for Reload {
 /// Pools do not start.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", failing_pools(.0))]
-pub struct PoolsFailing(Vec<(String, String)>);
+pub struct PoolStartError(Vec<(String, String)>);
 
 /// Why the current configuration stays in force.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub(crate) enum ReloadError {
     #[error(transparent)]
     Build(#[from] BuildError),
     #[error(transparent)]
-    Pools(#[from] PoolsFailing),
+    Pools(#[from] PoolStartError),
     #[error("the server is stopping")]
     Stopping,
 }
@@ -80,7 +80,7 @@ impl ReloadError {
     /// The pools that alone are the reason, by name, each with its error; otherwise the error itself.
     fn into_pools(self) -> Result<BTreeMap<String, String>, Self> {
         match self {
-            Self::Pools(PoolsFailing(pools)) => Ok(pools.into_iter().collect()),
+            Self::Pools(PoolStartError(pools)) => Ok(pools.into_iter().collect()),
             Self::Build(BuildError::Handlers(HandlerFaults(faults))) => {
                 let mut pools = BTreeMap::<String, String>::new();
                 for (name, problem) in faults {
@@ -364,7 +364,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// Waits until each pool is ready or has failed to start.
-pub(crate) async fn settled(pools: &[Pool]) -> Result<(), PoolsFailing> {
+pub(crate) async fn settled(pools: &[Pool]) -> Result<(), PoolStartError> {
     let mut failing = Vec::new();
     for pool in pools {
         if let Err(reason) = pool.settled().await {
@@ -374,7 +374,7 @@ pub(crate) async fn settled(pools: &[Pool]) -> Result<(), PoolsFailing> {
     if failing.is_empty() {
         Ok(())
     } else {
-        Err(PoolsFailing(failing))
+        Err(PoolStartError(failing))
     }
 }
 

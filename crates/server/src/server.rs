@@ -20,17 +20,17 @@ use tokio::{
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, EarlyCertificates, Services},
+    app::{App, BuildError, PrivilegedCertificates, Services},
     calls::CallThread,
     check::ask_of_statements,
     config::Config,
     control::Control,
-    front::{Bound, FileOf, Front},
+    front::{Bound, Front, SocketFileOwner},
     logging,
     metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
     privileges::{self, PrivilegeError},
     profiles::Profiles,
-    reload::{FIRST_GENERATION, PoolsFailing, Reload, Reloading, settled},
+    reload::{FIRST_GENERATION, PoolStartError, Reload, Reloading, settled},
     service_manager::{ServiceManager, keep_watchdog},
     sockets::{SocketError, Sockets},
     sources::DatabaseRegistry,
@@ -74,11 +74,11 @@ pub enum StartError {
     /// Routes and pools cannot be built from the configuration.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// Pools do not start, in a process that is to replace another one.
+    /// Pools failed to start in a process that replaces another one.
     #[error(transparent)]
-    Pools(#[from] PoolsFailing),
-    /// The process was to replace another one and was told to end before it was ready.
-    #[error("the server was told to end before it was ready")]
+    Pools(#[from] PoolStartError),
+    /// Stopped before it was ready to replace another process.
+    #[error("stopped by a signal before the server was ready")]
     Ended,
 }
 
@@ -88,24 +88,23 @@ pub enum RunError {
     /// A second signal arrived while requests were still being answered.
     #[error("a second signal has ended the server before every request was answered")]
     CutShort,
-    /// The process that this one was to replace is gone.
+    /// The handover from the process to replace failed.
     #[error(transparent)]
     Predecessor(#[from] PredecessorError),
 }
 
-/// What a server opens before it may give up the privileges of root.
+/// Resources acquired before root privileges are dropped.
 #[derive(Debug)]
-pub struct Opened {
+pub struct StartupResources {
     sockets: Sockets,
     store_lock: Option<File>,
-    certificates: EarlyCertificates,
-    /// Whether another process serves until this one is ready.
+    certificates: PrivilegedCertificates,
+    /// Whether this process replaces another one.
     is_successor: bool,
 }
 
-impl Opened {
-    /// Opens the listeners: those of the process to be replaced, if there is one, or of the service manager, and new ones. Reads the
-    /// certificates, and becomes the configured user.
+impl StartupResources {
+    /// Opens or inherits the listeners, reads the certificates, and switches to the configured user.
     pub fn open(config: &Config, mut predecessor: Option<&mut Predecessor>) -> Result<Self, StartError> {
         let passed = predecessor.as_mut().map(|predecessor| predecessor.take_sockets());
         let is_successor = passed.is_some();
@@ -113,8 +112,8 @@ impl Opened {
         let store_lock = predecessor
             .zip(config.store.as_ref())
             .and_then(|(predecessor, store)| predecessor.take_store_lock(&store.path));
-        let certificates = EarlyCertificates::read(config)?;
-        privileges::give_up(&config.server, &sockets)?;
+        let certificates = PrivilegedCertificates::read(config)?;
+        privileges::drop_privileges(&config.server, &sockets)?;
         Ok(Self {
             sockets,
             store_lock,
@@ -190,7 +189,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the first of these orders; others are passed over.
+    /// Waits for the first order of this kind and ignores others.
     async fn wait_for(&mut self, wanted: Order) {
         while self.next().await != wanted {}
     }
@@ -218,13 +217,13 @@ fn check_open_files(config: &Config) {
 
 impl Server {
     /// Starts the pools and installs signal handlers, whose signals [`Server::run`] obeys. Requests are accepted immediately; those for a
-    /// pool wait until it is ready. A process that replaces another one accepts none before all pools are ready.
+    /// pool wait until it is ready. A process that replaces another one accepts requests once all pools are ready.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
     pub async fn start(
         config: Config,
-        opened: Opened,
+        opened: StartupResources,
         reload: Reload,
         log: logging::Handle,
         parser: SourceParser,
@@ -232,7 +231,7 @@ impl Server {
         let started = Instant::now();
         let mut signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
-        let Opened {
+        let StartupResources {
             sockets,
             store_lock,
             certificates,
@@ -269,7 +268,7 @@ impl Server {
             traces: Arc::new(Traces::new(config.trace.as_ref())),
             profiles: Profiles::default(),
             acme: AcmeClient::default(),
-            early_certificates: certificates,
+            privileged_certificates: certificates,
             log,
             parser,
             problems: reload.watch.then(Arc::default),
@@ -323,22 +322,22 @@ impl Server {
         &self.shared.listen
     }
 
-    /// Serves until SIGINT, SIGTERM or a stop command over the control socket, or until another process has taken over. Then it answers
+    /// Serves until SIGINT, SIGTERM or a stop command over the control socket, or until another process takes over. Then it answers
     /// every request already read, closes connections, stops workers, and returns; whatever remains after `drain_max` is cut off. A second
-    /// signal cuts everything off immediately. SIGHUP reloads, SIGUSR1 opens the log's file anew, SIGUSR2 upgrades.
+    /// signal cuts everything off immediately. SIGHUP reloads, SIGUSR1 reopens log files, SIGUSR2 upgrades.
     ///
-    /// With a predecessor, it takes over from it first.
+    /// Takes over from a predecessor first, if there is one.
     pub async fn run(mut self, predecessor: Option<Predecessor>) -> Result<(), RunError> {
         if let Some(predecessor) = predecessor {
             tokio::select! {
                 taken = predecessor.take_over() => taken?,
-                // It has given up waiting.
+                // The predecessor timed out.
                 () = self.signals.wait_for(Order::Stop) => return self.stop().await,
             }
             self.shared.take_over(predecessor);
         }
         let shared = &self.shared;
-        shared.manager.begin();
+        shared.manager.enable();
         shared.manager.ready(&shared.serving());
         let mut served = JoinSet::new();
         shared.check_statements();
@@ -348,7 +347,7 @@ impl Server {
         if let Some(problems) = &shared.services.problems {
             served.spawn(watch(shared.clone(), problems.clone()));
         }
-        // However many signals come, one reload waits at most.
+        // At most one reload is pending, however many signals arrive.
         let reload = Arc::new(Notify::new());
         served.spawn(reload_when_asked(shared.clone(), reload.clone()));
         let mut stopping = shared.stopping.subscribe();
@@ -367,7 +366,7 @@ impl Server {
             }
         }
         self.shared.stopping.send_replace(true);
-        // Health checks and commands are for the process that has taken over, if there is one.
+        // After a handover the new process serves the admin listener and the control socket.
         let is_over = self.shared.upgrading.is_over();
         is_handed_over.send_replace(is_over);
         let result = self.stop().await;
@@ -402,15 +401,15 @@ async fn reload_when_asked(shared: Arc<Shared>, asked: Arc<Notify>) {
 }
 
 impl Shared {
-    /// What the service manager shows of a server that serves.
+    /// Status text for the service manager.
     pub(crate) fn serving(&self) -> String {
         format!("serving {}", self.listen.join(", "))
     }
 
-    /// Becomes the process that has the files, and begins what only one process at a time may do when the other one has ended it.
+    /// Takes ownership of socket files and store lock, and starts durable runs when the predecessor has stopped its own.
     fn take_over(self: &Arc<Self>, predecessor: Predecessor) {
         for bound in self.sockets.lock().each() {
-            bound.pass_file_to(FileOf::This);
+            bound.set_file_owner(SocketFileOwner::This);
         }
         if let Some(store) = &self.services.store {
             store.sign_lock();
@@ -420,12 +419,12 @@ impl Shared {
             predecessor.runs_ended().await;
             if let Some(error) = runs.and_then(|runs| runs.begin().err()) {
                 let reason = with_causes(&error);
-                tracing::error!(target: "forebay::workflow", "the runs of workflows that are kept cannot be read (workflow.runs), and no others are accepted: {reason}");
+                tracing::error!(target: "forebay::workflow", "durable runs cannot be read (workflow.runs), so none are accepted: {reason}");
             }
         });
     }
 
-    /// Answers on the admin listener and the control socket.
+    /// Serves the admin listener and the control socket.
     fn serve_admin(self: &Arc<Self>, is_handed_over: &sync::watch::Sender<bool>) -> JoinSet<()> {
         let mut served = JoinSet::new();
         let sockets = self.sockets.lock();
@@ -452,13 +451,13 @@ impl Shared {
         served
     }
 
-    /// Opens the files of the logs anew.
+    /// Reopens the log files.
     fn reopen_logs(&self) {
         self.services.log.reopen();
         if let Some(logs) = &*self.services.workflow_logs.lock() {
             logs.reopen();
         }
-        tracing::info!(target: "forebay::log", "SIGUSR1: the log's file is opened anew");
+        tracing::info!(target: "forebay::log", "SIGUSR1: log files are reopened");
     }
 
     /// Lets databases check the statements of routes and logs those that cannot run. Runs in the background.
@@ -480,7 +479,7 @@ impl Shared {
         if let Some(kept) = kept_runs.filter(|_| !is_handed_over) {
             kept.stop();
         }
-        // The I/O threads close their copies.
+        // The I/O threads close their duplicates.
         self.sockets.lock().server.iter_mut().for_each(Bound::close);
         if tokio::time::timeout_at(deadline, self.front.drain(is_handed_over))
             .await
@@ -491,7 +490,7 @@ impl Shared {
         // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
         if let Some(kept) = kept_runs {
-            // After an upgrade only now, so that none is refused that a last request asks for.
+            // After a handover only now: the last requests of open connections may still start runs.
             kept.stop();
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");

@@ -1,5 +1,4 @@
-//! What the service manager is told (`sd_notify(3)`): that the server is ready, reloads, stops, and is alive. Without systemd, or what
-//! understands the same, nothing is sent.
+//! Notifications to the service manager (`sd_notify(3)`): ready, reloading, stopping, watchdog. Without `NOTIFY_SOCKET` nothing is sent.
 
 use std::sync::{
     Arc,
@@ -10,28 +9,28 @@ use sd_notify::NotifyState;
 
 use crate::server::Shared;
 
-/// The connection to the service manager, which listens to one process of a service.
+/// Sends notifications. A service manager accepts them from the main process of a service only.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceManager {
-    /// Whether this is the process it listens to.
-    is_heard: AtomicBool,
-    /// Whether a message could not be sent, which is logged once.
+    /// Whether this is the main process.
+    is_main_process: AtomicBool,
+    /// Whether an error was logged: only the first one is.
     has_failed: AtomicBool,
 }
 
 impl ServiceManager {
-    /// This is the process that the service manager listens to from now on.
-    pub(crate) fn begin(&self) {
-        self.is_heard.store(true, Ordering::Relaxed);
+    /// This is the main process from now on.
+    pub(crate) fn enable(&self) {
+        self.is_main_process.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn ready(&self, status: &str) {
         self.send(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
     }
 
-    /// [`ServiceManager::ready`] says that it is over, however it has ended.
+    /// [`ServiceManager::ready`] must follow, whatever the outcome.
     pub(crate) fn reloading(&self, status: &str) {
-        // Without the time systemd would not know whether this answers its own request.
+        // systemd matches the time with its own reload request.
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             self.send(&[NotifyState::Reloading, now, NotifyState::Status(status)]);
         }
@@ -44,42 +43,42 @@ impl ServiceManager {
         ]);
     }
 
-    /// Names the process that it is to listen to instead of this one.
+    /// Makes another process the main one; this one sends nothing more.
     pub(crate) fn hand_over(&self, pid: u32) {
         self.send(&[NotifyState::MainPid(pid), NotifyState::Ready]);
-        self.is_heard.store(false, Ordering::Relaxed);
+        self.is_main_process.store(false, Ordering::Relaxed);
     }
 
     fn send(&self, states: &[NotifyState<'_>]) {
-        if self.is_heard.load(Ordering::Relaxed)
+        if self.is_main_process.load(Ordering::Relaxed)
             && let Err(error) = sd_notify::notify(states)
             && !self.has_failed.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!(target: "forebay::server", cause = %error, "the service manager cannot be told about this server (NOTIFY_SOCKET)");
+            tracing::warn!(target: "forebay::server", cause = %error, "cannot notify the service manager (NOTIFY_SOCKET)");
         }
     }
 }
 
-/// A status ends at a line feed, and the next line would be another message.
+/// A status must be one line: the next one would be read as another variable.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], "; ")
 }
 
-/// Tells the service manager's watchdog that the server is alive, for as long as this thread and every I/O thread run tasks.
+/// Resets the service manager's watchdog periodically, but only while this thread and every I/O thread run tasks.
 pub(crate) async fn keep_watchdog(shared: Arc<Shared>) {
     let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero()) else {
         return;
     };
-    // As `sd_watchdog_enabled(3)` recommends.
+    // Half the limit, as `sd_watchdog_enabled(3)` recommends.
     let every = limit / 2;
     loop {
-        let turns = shared.front.turns();
-        tokio::pin!(turns);
-        while tokio::time::timeout(every, &mut turns).await.is_err() {
-            let threads = shared.front.hanging().join(", ");
+        let heartbeat = shared.front.heartbeat();
+        tokio::pin!(heartbeat);
+        while tokio::time::timeout(every, &mut heartbeat).await.is_err() {
+            let threads = shared.front.unresponsive_threads().join(", ");
             tracing::error!(
                 target: "forebay::server", threads,
-                "I/O threads have run no task for {every:?}, so the watchdog is not told that the server is alive"
+                "I/O threads have been blocked for {every:?} or longer, so the watchdog is not reset"
             );
         }
         shared.manager.send(&[NotifyState::Watchdog]);
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_cannot_say_something_else_to_the_service_manager() {
+    fn a_status_is_one_line() {
         assert_eq!(one_line("no\nMAINPID=1\r"), "no; MAINPID=1; ");
     }
 }

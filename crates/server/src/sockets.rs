@@ -1,4 +1,4 @@
-//! The listening sockets of a server: those that the service manager or the process before this one passes, and new ones for all other
+//! The listening sockets of a server: inherited from the service manager or from the process being replaced, and newly bound for all other
 //! addresses.
 
 use std::{
@@ -13,7 +13,7 @@ use socket2::Socket;
 
 use crate::{
     config::{Config, Listen},
-    front::{Bound, FileOf},
+    front::{Bound, SocketFileOwner},
 };
 
 /// A listener cannot be opened.
@@ -57,9 +57,9 @@ pub enum SocketError {
         #[source]
         source: io::Error,
     },
-    /// The service manager listens on an address that is not configured. Connections to it would wait without end.
+    /// The service manager listens on an address that is not configured, so its connections would never be accepted.
     #[error(
-        "the service manager passes a socket for {address}{}, and neither server.listen nor [admin] has that address", named(.name)
+        "the service manager passes a socket for {address}{}, but no address in server.listen or [admin] matches it", named(.name)
     )]
     NotConfigured {
         /// The address of the socket.
@@ -85,33 +85,36 @@ pub(crate) struct Sockets {
     pub(crate) control: Option<Bound>,
 }
 
-/// Sockets that another process has opened for this one.
+/// Sockets opened by the service manager or by the process being replaced.
 #[derive(Debug, Default)]
-pub(crate) struct Passed(Vec<PassedSockets>);
+pub(crate) struct InheritedSockets(Vec<InheritedGroup>);
 
 /// Sockets for one address.
 #[derive(Debug)]
-pub(crate) struct PassedSockets {
-    pub(crate) of: Origin,
+pub(crate) struct InheritedGroup {
+    pub(crate) of: SocketOrigin,
     pub(crate) sockets: Vec<Socket>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Origin {
-    /// The process before this one, which used them for what this says.
-    Predecessor { purpose: String, file_of: FileOf },
-    /// The service manager, which may have named them. What they are for follows from their address.
+pub(crate) enum SocketOrigin {
+    /// The process being replaced; `purpose` says what it used them for.
+    Predecessor {
+        purpose: String,
+        file_owner: SocketFileOwner,
+    },
+    /// The service manager, which may have named them. Their address decides what they are for.
     ServiceManager { name: String },
 }
 
-impl Passed {
-    pub(crate) fn push(&mut self, passed: PassedSockets) {
-        self.0.push(passed);
+impl InheritedSockets {
+    pub(crate) fn push(&mut self, inherited: InheritedGroup) {
+        self.0.push(inherited);
     }
 
     /// The sockets of the service manager (`sd_listen_fds(3)`). Without one, or if they are for another process, there are none.
     fn of_service_manager() -> Result<Self, SocketError> {
-        // Also removes the variables, so that no child takes them for its own. Without LISTEN_PID they are not from systemd.
+        // from_env also removes the variables, so that child processes do not see them. Without LISTEN_PID they are not from systemd.
         let is_ours = std::env::var_os("LISTEN_PID").is_some();
         let mut descriptors = if is_ours {
             ListenFd::from_env()
@@ -120,7 +123,7 @@ impl Passed {
         };
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
-        let mut passed = Self::default();
+        let mut inherited = Self::default();
         for index in 0..descriptors.len() {
             let name = names.next().unwrap_or_default().to_owned();
             let socket: io::Result<Option<Socket>> = match descriptors.take_unix_listener(index) {
@@ -142,40 +145,42 @@ impl Passed {
                 name: name.clone(),
                 source,
             })?;
-            passed.push(PassedSockets {
-                of: Origin::ServiceManager { name },
+            inherited.push(InheritedGroup {
+                of: SocketOrigin::ServiceManager { name },
                 sockets: vec![socket],
             });
         }
-        Ok(passed)
+        Ok(inherited)
     }
 
     /// Takes the sockets for an address out of these.
     fn take(&mut self, purpose: &str, listen: &Listen) -> Option<io::Result<Bound>> {
-        let is_wanted = |passed: &PassedSockets| match &passed.of {
-            Origin::Predecessor { purpose: of, .. } => of == purpose,
-            Origin::ServiceManager { .. } => passed.sockets.iter().any(|socket| is_for(socket, listen)),
+        let is_wanted = |inherited: &InheritedGroup| match &inherited.of {
+            SocketOrigin::Predecessor { purpose: of, .. } => of == purpose,
+            SocketOrigin::ServiceManager { .. } => {
+                inherited.sockets.iter().any(|socket| is_for(socket, listen))
+            }
         };
         let first = self.0.remove(self.0.iter().position(is_wanted)?);
         let mut sockets = first.sockets;
-        let file_of = match first.of {
-            Origin::Predecessor { file_of, .. } => file_of,
-            Origin::ServiceManager { .. } => {
+        let file_owner = match first.of {
+            SocketOrigin::Predecessor { file_owner, .. } => file_owner,
+            SocketOrigin::ServiceManager { .. } => {
                 // There are several with `ReusePort=yes` in several units.
                 while let Some(at) = self.0.iter().position(is_wanted) {
                     sockets.append(&mut self.0.remove(at).sockets);
                 }
-                FileOf::ServiceManager
+                SocketFileOwner::ServiceManager
             }
         };
-        Some(Bound::adopt(listen, sockets, file_of))
+        Some(Bound::adopt(listen, sockets, file_owner))
     }
 
-    /// Fails if the service manager has passed sockets that nobody has taken. Those of a predecessor are left to it.
+    /// Fails if a socket of the service manager is unused: its connections would never be accepted. Unused sockets of a predecessor stay its own.
     fn check_taken(&self) -> Result<(), SocketError> {
-        let left = self.0.iter().find_map(|passed| match &passed.of {
-            Origin::ServiceManager { name } => Some((name, passed.sockets.first()?)),
-            Origin::Predecessor { .. } => None,
+        let left = self.0.iter().find_map(|inherited| match &inherited.of {
+            SocketOrigin::ServiceManager { name } => Some((name, inherited.sockets.first()?)),
+            SocketOrigin::Predecessor { .. } => None,
         });
         match left {
             None => Ok(()),
@@ -187,7 +192,7 @@ impl Passed {
     }
 }
 
-/// Whether a socket listens at an address. Any address of this machine is one address, whether in IPv4 or IPv6.
+/// Whether a socket listens at an address. `0.0.0.0` and `[::]` match each other.
 fn is_for(socket: &Socket, listen: &Listen) -> bool {
     let Ok(local) = socket.local_addr() else {
         return false;
@@ -221,21 +226,21 @@ fn address_of(socket: &Socket) -> String {
     }
 }
 
-/// What sockets are for, in the words that two processes of an upgrade use.
+/// Identifies a listener between the two processes of an upgrade.
 fn purpose(of: &str, listen: &Listen) -> String {
     format!("{of} {listen}")
 }
 
 impl Sockets {
-    /// Takes the sockets that the process before this one has passed, or else the service manager, and binds the other addresses.
-    pub(crate) fn open(config: &Config, passed: Option<Passed>) -> Result<Self, SocketError> {
-        let mut passed = match passed {
-            Some(passed) => passed,
-            None => Passed::of_service_manager()?,
+    /// Uses the sockets inherited from the predecessor, or else from the service manager, and binds the other addresses.
+    pub(crate) fn open(config: &Config, inherited: Option<InheritedSockets>) -> Result<Self, SocketError> {
+        let mut inherited = match inherited {
+            Some(inherited) => inherited,
+            None => InheritedSockets::of_service_manager()?,
         };
         let server = |listen: &Listen| {
             let mode = config.server.unix_mode.map(|mode| mode.0);
-            passed
+            inherited
                 .take(&purpose("server", listen), listen)
                 .unwrap_or_else(|| Bound::bind(listen, config.server.threads, mode))
                 .map_err(|source| SocketError::Listen {
@@ -250,7 +255,7 @@ impl Sockets {
             .map(server)
             .collect::<Result<_, _>>()?;
         let admin = config.admin.listen.as_ref().map(|listen| {
-            passed
+            inherited
                 .take(&purpose("admin", listen), listen)
                 .unwrap_or_else(|| Bound::bind(listen, 1, config.admin.unix_mode.map(|mode| mode.0)))
                 .map_err(|source| SocketError::Admin {
@@ -261,7 +266,7 @@ impl Sockets {
         let admin = admin.transpose()?;
         let control = config.admin.socket.as_ref().map(|socket| {
             let listen = Listen::Unix(socket.clone());
-            passed
+            inherited
                 .take(&purpose("control", &listen), &listen)
                 .unwrap_or_else(|| Bound::bind_private(socket))
                 .map_err(|source| SocketError::Control {
@@ -270,7 +275,7 @@ impl Sockets {
                 })
         });
         let control = control.transpose()?;
-        passed.check_taken()?;
+        inherited.check_taken()?;
         Ok(Self {
             server,
             admin,
@@ -278,11 +283,15 @@ impl Sockets {
         })
     }
 
-    /// All sockets, with what this configuration uses them for, and whose the files are.
-    pub(crate) fn all(&self, config: &Config) -> Vec<(String, FileOf, Vec<BorrowedFd<'_>>)> {
-        fn of<'a>(of: &str, listen: &Listen, bound: &'a Bound) -> (String, FileOf, Vec<BorrowedFd<'a>>) {
+    /// All sockets with their purpose and the owner of their file, to be sent to a successor.
+    pub(crate) fn all(&self, config: &Config) -> Vec<(String, SocketFileOwner, Vec<BorrowedFd<'_>>)> {
+        fn of<'a>(
+            of: &str,
+            listen: &Listen,
+            bound: &'a Bound,
+        ) -> (String, SocketFileOwner, Vec<BorrowedFd<'a>>) {
             let sockets = bound.sockets().iter().map(|socket| socket.as_fd()).collect();
-            (purpose(of, listen), bound.file_of(), sockets)
+            (purpose(of, listen), bound.file_owner(), sockets)
         }
         let server = config.server.listen.iter().zip(&self.server);
         let admin = config.admin.listen.iter().zip(&self.admin);
@@ -306,10 +315,10 @@ impl Sockets {
             .chain(&mut self.control)
     }
 
-    /// The paths of its Unix sockets that this process has made.
+    /// Paths of the Unix sockets that this process created.
     pub(crate) fn own_paths(&self) -> impl Iterator<Item = &std::path::Path> {
         let all = self.server.iter().chain(&self.admin).chain(&self.control);
-        all.filter(|bound| bound.file_of() == FileOf::This)
+        all.filter(|bound| bound.file_owner() == SocketFileOwner::This)
             .filter_map(Bound::path)
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use forebay_server::{
-    Opened, Predecessor, Reload, Server,
+    Predecessor, Reload, Server, StartupResources,
     config::{Certificate, Config, Environment},
     logging::{self, Logging},
 };
@@ -17,7 +17,7 @@ use crate::{
 ///
 /// Prints one line to standard output when it listens; everything else is log. SIGINT or SIGTERM ends it: what has been read
 /// is answered, within `server.drain_max`. A second one ends it at once. SIGHUP is `forebay reload`, SIGUSR2 `forebay upgrade`, and
-/// SIGUSR1 opens the log's file anew.
+/// SIGUSR1 reopens log files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
@@ -64,7 +64,7 @@ async fn start(
     started: Instant,
 ) -> anyhow::Result<(Server, Logging)> {
     let config = load()?;
-    let opened = Opened::open(&config, predecessor)?;
+    let opened = StartupResources::open(&config, predecessor)?;
     let logging = logging::init(&config.log)?;
     let reload = Reload {
         load: Box::new(move || load().map_err(Into::into)),

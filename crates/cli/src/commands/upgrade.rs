@@ -5,11 +5,11 @@ use crate::{
     output,
 };
 
-/// Replace the running server by the program's present file, without losing a connection
+/// Replace the running server with the current program file, without losing a connection
 ///
-/// The server starts the program anew with its own arguments and passes it the listening sockets. Returns when the new process serves; the
-/// old one answers what it has read, and ends. When the new one does not start, or is not ready within `server.upgrade_timeout`, the old
-/// one goes on, and this says why. Put an earlier file in place and upgrade again to go back.
+/// The server starts a new process with its own arguments and passes it the listening sockets. Returns when the new process has taken over;
+/// the old one finishes its requests and exits. If the new process fails, or is not ready within `server.upgrade_timeout`, the old one
+/// continues, and the command prints the reason. To roll back, restore the previous file and upgrade again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpgradeArgs {
     #[command(flatten)]
@@ -21,6 +21,6 @@ pub(crate) fn run(arguments: &UpgradeArgs) -> anyhow::Result<()> {
     let answer: Value = serde_json::from_str(&answer)?;
     let (pid, took) = (&answer["pid"], &answer["took_ms"]);
     Ok(output::line(&format!(
-        "upgraded in {took} ms: process {pid} serves now"
+        "upgraded in {took} ms, now process {pid}"
     ))?)
 }

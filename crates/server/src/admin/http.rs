@@ -24,8 +24,8 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// Limit on receiving a request, on an idle connection, and on a client that reads nothing of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long connections are served after another process has taken over the listener.
-const LEAVE_MAX: Duration = Duration::from_secs(1);
+/// How long open connections are served after a handover.
+const HANDOVER_GRACE: Duration = Duration::from_secs(1);
 
 /// A request with its whole body in memory.
 #[derive(Debug, Default)]
@@ -269,8 +269,8 @@ pub(crate) trait Service: Clone + Send + Sync + 'static {
     }
 }
 
-/// Accepts and serves connections until another process does, and then gives those that are left a moment. Over TCP, only requests for
-/// these hosts are answered.
+/// Accepts and serves connections until another process takes over the listener; open ones are then served for [`HANDOVER_GRACE`]. Over
+/// TCP, only requests for these hosts are answered.
 pub(crate) async fn serve(
     accepting: Accepting,
     hosts: Hosts,
@@ -318,8 +318,8 @@ pub(crate) async fn serve(
         });
     }
     drop(listener);
-    // It fails only if some are left.
-    let _ = timeout(LEAVE_MAX, places.acquire_many(CONNECTIONS_MAX as u32)).await;
+    // Times out if connections are left.
+    let _ = timeout(HANDOVER_GRACE, places.acquire_many(CONNECTIONS_MAX as u32)).await;
 }
 
 struct Connection<S> {

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::config::ForwardedField;
 
-/// How long an idle connection of a server that has been replaced stays open for one more request, whose response says that it is the last.
-const LAST_REQUEST_MAX: Duration = Duration::from_secs(5);
+/// After a handover, how long idle connections stay open for one more request, whose response has `connection: close`.
+pub(super) const IDLE_GRACE: Duration = Duration::from_secs(5);
 
 /// Accepts and serves connections on one I/O thread until the server ends.
 pub(super) async fn run(
@@ -44,12 +44,12 @@ pub(super) async fn run(
     // The sender lives in `shared`.
     let _ = phase.wait_for(|phase| *phase >= Phase::HandedOver).await;
     // A listener ends only once its accept queue is empty: closing the socket would reset the connections still in it. One that another
-    // process has too ends at once.
+    // process shares ends at once.
     while accepting.join_next().await.is_some() {}
     if *phase.borrow_and_update() == Phase::HandedOver {
         thread.end_with_responses();
-        // A request may be on its way on a connection that seems idle.
-        let _ = timeout(LAST_REQUEST_MAX, thread.emptied()).await;
+        // The client may be sending a request on a connection that looks idle.
+        let _ = timeout(IDLE_GRACE, thread.emptied()).await;
     }
     // Reads the sockets once more, so that a request that has already arrived is not mistaken for an idle connection.
     tokio::task::yield_now().await;
@@ -73,15 +73,15 @@ async fn follow_app(thread: Rc<Thread>) {
     }
 }
 
-/// Says that this thread turns whenever it is asked.
+/// Reports that this thread runs tasks whenever the heartbeat changes.
 async fn follow_heartbeat(thread: Rc<Thread>) {
     let mut heartbeat = thread.shared.heartbeat.subscribe();
     loop {
-        // Also at first: it may have been asked before this task began.
+        // Also at first: the heartbeat may have changed before this task began.
         thread
             .shared
-            .turned
-            .send_modify(|turned| turned[thread.index] = true);
+            .beats
+            .send_modify(|beats| beats[thread.index] = true);
         // The sender lives in `shared`.
         let _ = heartbeat.changed().await;
     }
@@ -174,7 +174,7 @@ async fn peer_of(
     let app = thread.app();
     let server = &app.config.server;
     let trusted = &server.trusted_proxies;
-    // A socket for both IPv6 and IPv4, such as a service manager passes, has addresses of IPv4 within those of IPv6.
+    // A dual-stack socket, such as one of systemd, reports IPv4 peers as IPv4-mapped IPv6 addresses.
     let peer = peer.map(|peer| peer.ip().to_canonical());
     let text = |peer: Option<IpAddr>| peer.map(|peer| peer.to_string()).unwrap_or_default().into();
     if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer) {

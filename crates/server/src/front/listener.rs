@@ -22,12 +22,12 @@ const BACKLOG: i32 = 4096;
 /// Pause after a failed accept, such as one without a free descriptor.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A bound address and its listening sockets, which I/O threads share copies of.
+/// A bound address and its listening sockets. I/O threads get duplicates of them.
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<Socket>,
     at: At,
-    file_of: FileOf,
+    file_owner: SocketFileOwner,
 }
 
 #[derive(Clone, Debug)]
@@ -43,14 +43,14 @@ enum At {
     },
 }
 
-/// Whose task it is to remove the file of a Unix socket in the end.
+/// Who removes the file of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileOf {
-    /// This process's.
+pub(crate) enum SocketFileOwner {
+    /// This process, when it exits.
     This,
-    /// That of the process which this one replaces, or which replaces this one.
+    /// The process that this one replaces, or that replaces this one.
     OtherGeneration,
-    /// The service manager's, which keeps the socket when the server ends.
+    /// The service manager, which keeps the socket open across restarts.
     ServiceManager,
 }
 
@@ -87,7 +87,7 @@ impl Bound {
         Ok(Self {
             sockets,
             at: At::Tcp { address, tls },
-            file_of: FileOf::This,
+            file_owner: SocketFileOwner::This,
         })
     }
 
@@ -99,12 +99,16 @@ impl Bound {
                 path: path.to_owned(),
                 file: file_id(path)?,
             },
-            file_of: FileOf::This,
+            file_owner: SocketFileOwner::This,
         })
     }
 
-    /// Takes sockets that listen already, at least one, and are for this address.
-    pub(crate) fn adopt(listen: &Listen, sockets: Vec<Socket>, file_of: FileOf) -> io::Result<Self> {
+    /// Uses sockets, at least one, that already listen on this address.
+    pub(crate) fn adopt(
+        listen: &Listen,
+        sockets: Vec<Socket>,
+        file_owner: SocketFileOwner,
+    ) -> io::Result<Self> {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
@@ -119,7 +123,11 @@ impl Bound {
                 file: file_id(path)?,
             },
         };
-        Ok(Self { sockets, at, file_of })
+        Ok(Self {
+            sockets,
+            at,
+            file_owner,
+        })
     }
 
     /// The address as a URL, or as `unix:path`.
@@ -147,8 +155,8 @@ impl Bound {
         }
     }
 
-    /// Copies of the sockets for one of `threads` threads. Every socket is for a thread, because connections may wait on each of them, and
-    /// every thread has one.
+    /// Duplicates of the sockets for one of `threads` threads. Every thread gets at least one, and every socket is given to a thread:
+    /// connections may be queued on each.
     pub(crate) fn for_thread(&self, index: usize, threads: usize) -> io::Result<Vec<Accepting>> {
         let count = self.sockets.len();
         let chosen: Vec<&Socket> = if count < threads {
@@ -173,19 +181,19 @@ impl Bound {
         &self.sockets
     }
 
-    /// Closes this process's own copies of the sockets. An address is closed once those of the threads are closed, too.
+    /// Closes these sockets. The address stays open until the threads close their duplicates.
     pub(crate) fn close(&mut self) {
         self.sockets.clear();
     }
 
-    pub(crate) const fn file_of(&self) -> FileOf {
-        self.file_of
+    pub(crate) const fn file_owner(&self) -> SocketFileOwner {
+        self.file_owner
     }
 
-    /// Passes on who removes the file of a Unix socket: this process from now on, or the one that replaces it.
-    pub(crate) fn pass_file_to(&mut self, next: FileOf) {
-        if self.file_of != FileOf::ServiceManager {
-            self.file_of = next;
+    /// Changes who removes the file of a Unix socket, unless that is the service manager.
+    pub(crate) fn set_file_owner(&mut self, next: SocketFileOwner) {
+        if self.file_owner != SocketFileOwner::ServiceManager {
+            self.file_owner = next;
         }
     }
 }
@@ -193,7 +201,7 @@ impl Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         if let At::Unix { path, file } = &self.at
-            && self.file_of == FileOf::This
+            && self.file_owner == SocketFileOwner::This
         {
             // Another server may be listening at this path by now.
             if file_id(path).is_ok_and(|found| found == *file) {
@@ -206,7 +214,7 @@ impl Drop for Bound {
 
 fn tcp_address(socket: &Socket) -> io::Result<SocketAddr> {
     let address = socket.local_addr()?.as_socket();
-    address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no socket of TCP"))
+    address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a TCP socket"))
 }
 
 fn file_id(path: &Path) -> io::Result<(u64, u64)> {
@@ -336,6 +344,20 @@ mod tests {
         let again = Bound::bind_private(&path).map(drop).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn each_socket_is_of_a_thread_and_each_thread_has_one() {
+        for (count, threads) in [(1, 1), (1, 4), (3, 3), (3, 2), (5, 2), (2, 5)] {
+            let bound = Bound::bind_tcp("127.0.0.1:0".parse().unwrap(), false, count).unwrap();
+            let of_threads = (0..threads).map(|index| bound.for_thread(index, threads).unwrap());
+            let lengths: Vec<usize> = of_threads.map(|sockets| sockets.len()).collect();
+            assert!(
+                !lengths.contains(&0),
+                "{count} sockets of {threads} threads: {lengths:?}"
+            );
+            assert_eq!(lengths.iter().sum::<usize>(), count.max(threads), "{lengths:?}");
+        }
     }
 
     #[test]

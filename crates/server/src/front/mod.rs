@@ -39,7 +39,7 @@ pub(crate) use self::{
     body::{Decoder, Step},
     client::Client,
     head::{Head, Parsed, Version, decimal},
-    listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound, FileOf},
+    listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound, SocketFileOwner},
     thread::Thread,
     wake_batch::together,
 };
@@ -99,17 +99,17 @@ pub(crate) struct Shared {
     pub(crate) tls_port: Option<u16>,
     /// Number of threads whose connections have all ended.
     drained: watch::Sender<usize>,
-    /// Changes when every thread is to say that it turns.
+    /// Changes when every thread is to report that it runs tasks.
     heartbeat: watch::Sender<()>,
-    /// The threads that have turned since.
-    turned: watch::Sender<Vec<bool>>,
+    /// Which threads have reported since.
+    beats: watch::Sender<Vec<bool>>,
 }
 
 /// Lifecycle of the I/O threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
-    /// Accept no more connections, which another process accepts by now; end each one after its next response.
+    /// Another process accepts the connections; end each one with its next response.
     HandedOver,
     /// Accept no more connections; end each one after its current request.
     Draining,
@@ -175,7 +175,7 @@ impl Front {
             tls_port: bound.iter().find_map(Bound::tls_port),
             drained: watch::Sender::new(0),
             heartbeat: watch::Sender::new(()),
-            turned: watch::Sender::new(vec![false; threads]),
+            beats: watch::Sender::new(vec![false; threads]),
         });
         let mut running = Vec::new();
         for index in 0..threads {
@@ -233,8 +233,8 @@ impl Front {
         self.shared.compression.totals()
     }
 
-    /// Stops accepting and waits until every connection has ended. If another process accepts from the same sockets by now
-    /// (`is_handed_over`), connections that wait there are left to it, and idle ones are given time for one more request.
+    /// Stops accepting and waits until every connection has ended. If another process accepts from the same sockets
+    /// (`is_handed_over`), queued connections are left to it, and idle ones stay open for [`accept::IDLE_GRACE`].
     pub(crate) async fn drain(&self, is_handed_over: bool) {
         self.shared.phase.send_replace(if is_handed_over {
             Phase::HandedOver
@@ -246,22 +246,20 @@ impl Front {
         let _ = drained.wait_for(|drained| *drained == self.threads).await;
     }
 
-    /// Waits until every thread has turned since the call: it runs tasks, and does not hang in one.
-    pub(crate) async fn turns(&self) {
-        self.shared.turned.send_modify(|turned| turned.fill(false));
+    /// Waits until every thread has run a task since the call. Never returns while one is blocked.
+    pub(crate) async fn heartbeat(&self) {
+        self.shared.beats.send_modify(|beats| beats.fill(false));
         self.shared.heartbeat.send_replace(());
-        let mut turned = self.shared.turned.subscribe();
+        let mut beats = self.shared.beats.subscribe();
         // The sender lives in `shared`.
-        let _ = turned
-            .wait_for(|turned| turned.iter().all(|turned| *turned))
-            .await;
+        let _ = beats.wait_for(|beats| beats.iter().all(|beat| *beat)).await;
     }
 
-    /// Names of the threads that have not turned since the last call of [`Front::turns`].
-    pub(crate) fn hanging(&self) -> Vec<String> {
-        let turned = self.shared.turned.borrow();
-        let hanging = turned.iter().enumerate().filter(|(_, turned)| !**turned);
-        hanging.map(|(index, _)| thread_name(index)).collect()
+    /// Names of the threads that have not reported since the last call of [`Front::heartbeat`].
+    pub(crate) fn unresponsive_threads(&self) -> Vec<String> {
+        let beats = self.shared.beats.borrow();
+        let missing = beats.iter().enumerate().filter(|(_, beat)| !**beat);
+        missing.map(|(index, _)| thread_name(index)).collect()
     }
 
     /// Ends the threads, with whatever connections are left on them.

@@ -40,7 +40,7 @@ pub(crate) struct Thread {
     app_version: Cell<u64>,
     date: RefCell<Date>,
     ids: RequestIds,
-    /// Whether each response is the last of its connection.
+    /// Whether connections end with their next response.
     ending: Cell<bool>,
     draining: Cell<bool>,
     connections: RefCell<Slab<Waker>>,
@@ -161,7 +161,7 @@ impl Thread {
         self.draining.get()
     }
 
-    /// Whether each response is the last of its connection, as far as no further request has been read on it.
+    /// Whether each connection ends with its next response, unless more requests have been read on it.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.get()
     }

@@ -59,14 +59,14 @@ impl RotatingFile {
         }
     }
 
-    /// Opens the file at its path anew, which somebody else may have renamed or removed. On an error the file that is open stays.
+    /// Reopens the path, whose file may have been renamed or removed. On an error the open file stays in use.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         *self = Self::open(&self.path, self.rotate)?;
         Ok(())
     }
 
     fn turn_over(&mut self) -> io::Result<()> {
-        // Another process that writes the same log, while one replaces the other, may have done it already.
+        // Another program, or the other process of an upgrade, may have rotated the file already.
         if !self.is_at_its_path() {
             return self.reopen();
         }

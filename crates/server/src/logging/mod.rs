@@ -165,7 +165,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Opens the log's file anew, which somebody else may have renamed. Lines that were logged before go to the old one.
+    /// Reopens the log file, which may have been renamed. Earlier lines go to the old one.
     pub(crate) fn reopen(&self) {
         self.shared.writer.reopen();
     }

@@ -68,7 +68,7 @@ impl WorkflowLogs {
         Arc::clone(recent.entry(workflow.into()).or_default())
     }
 
-    /// Opens the files anew, which somebody else may have renamed.
+    /// Reopens the files, which may have been renamed.
     pub(crate) fn reopen(&self) {
         self.writer.reopen();
     }
@@ -166,7 +166,7 @@ impl WorkflowFiles {
         outcome
     }
 
-    /// Closes the files; each is opened again with its next line.
+    /// Closes the files; each is reopened for its next line.
     pub(super) fn close(&mut self) {
         self.open.clear();
     }

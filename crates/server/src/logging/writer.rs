@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// Opens files anew by their paths; on an error, those that are open stay.
+    /// Reopens files by their paths. On an error the open ones stay in use.
     fn reopen(&mut self) -> io::Result<()> {
         match self {
             Self::Stderr => Ok(()),
@@ -103,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Has the output opened anew before the next lines are written.
+    /// Requests that the output is reopened.
     pub(super) fn reopen(&self) {
         self.shared.waiting.lock().reopening = true;
         self.shared.wake.notify_one();
@@ -136,9 +136,9 @@ impl Shared {
             if let Err(error) = output.write(&lines) {
                 self.failed(&lines, &error);
             }
-            // After the lines from before it was asked for.
+            // Lines logged before the request go to the old file.
             if reopening && let Err(error) = output.reopen() {
-                tracing::error!(target: "forebay::log", cause = %error, "the log's file cannot be opened anew, so the one that is open stays");
+                tracing::error!(target: "forebay::log", cause = %error, "cannot reopen the log file, so the open one stays in use");
             }
             lines.clear();
             lines.shrink_to(WAITING_BYTES_MAX / 16);
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Waits for lines, and for whatever else is to be done.
+    /// Waits for lines or another request.
     fn take(&self, lines: &mut Vec<u8>) -> Waiting {
         let mut waiting = self.waiting.lock();
         self.wake.wait_while(&mut waiting, |waiting| {

@@ -24,12 +24,12 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// A lock that the process before this one holds as well. Its file still has the id of that process.
+    /// A lock shared with the predecessor, whose id the file still has.
     pub(super) const fn shared(file: File) -> Self {
         Self { file }
     }
 
-    /// The open file, whose copies in other processes hold the lock, too.
+    /// The open file; duplicates of it hold the lock as well.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

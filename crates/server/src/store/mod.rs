@@ -148,8 +148,8 @@ pub(crate) struct StoreFacts {
 impl OpenStore {
     /// Opens the store, creating it and the configured indexes if necessary.
     ///
-    /// With the lock of the process that this one replaces, both have it open for a while. Each of them leads, which is safe, because whatever
-    /// a leader does it does in transactions: it flushes, and removes what has expired.
+    /// During an upgrade (`shared`: the predecessor's lock) both processes lead the store. That is safe: a leader flushes and removes expired
+    /// nodes, both in transactions.
     pub(crate) fn open(config: &config::Store, shared: Option<File>) -> Result<Arc<Self>, StoreOpenError> {
         let lock = shared.map_or_else(|| Lock::take(&config.path), |file| Ok(Lock::shared(file)))?;
         let options = Options {
@@ -188,15 +188,15 @@ impl OpenStore {
         }))
     }
 
-    /// The lock, for the process that replaces this one.
+    /// The lock file, to be shared with a successor.
     pub(crate) fn lock(&self) -> BorrowedFd<'_> {
         self.lock.file()
     }
 
-    /// Says in the lock's file that this process has the store.
+    /// Writes this process's id into the lock file.
     pub(crate) fn sign_lock(&self) {
         if let Err(error) = self.lock.sign() {
-            tracing::warn!(target: "forebay::store", cause = %error, "the file of the store's lock names the process before this one");
+            tracing::warn!(target: "forebay::store", cause = %error, "cannot write the process id into the store's lock file");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the two processes of an upgrade say to each other: a line of JSON for each message, over a Unix socket, with descriptors beside it.
+//! The connection between the two processes of an upgrade: one JSON message per line over a Unix socket, with file descriptors attached (`SCM_RIGHTS`).
 
 use std::{
     collections::VecDeque,
@@ -19,34 +19,34 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 use tokio::{io::Interest, net::UnixStream};
 
-/// Most descriptors that are sent at a time; the kernel takes 253.
+/// Most descriptors attached to one write; the kernel allows 253.
 const DESCRIPTORS_MAX: usize = 128;
 /// Longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// Longest reason that is sent, in bytes, so that its message is never too long.
+/// Longest failure reason, in bytes; keeps its message below the limit.
 pub(super) const REASON_BYTES_MAX: usize = 8 << 10;
 
-/// A message. Both sides may be of another version: what is not known ends the upgrade.
+/// A message. The two processes may have different versions: an unknown message fails the upgrade.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Message {
-    /// Listening sockets, and what they are for.
+    /// Listening sockets of one address.
     Sockets {
         purpose: String,
         /// Whether the service manager keeps the file of a Unix socket.
         is_managed: bool,
-        /// How many descriptors come with it.
+        /// Number of attached descriptors.
         count: usize,
     },
-    /// The lock of the store in this folder comes with it.
+    /// The lock of the store in this folder, attached as one descriptor.
     StoreLock { folder: PathBuf },
-    /// Everything has been passed.
+    /// Nothing more follows.
     Start,
-    /// The new process has not started.
+    /// The new process failed to start.
     Failed { reason: String },
     /// The new process accepts connections.
     Ready,
-    /// The old process accepts none any more. Files, and the word to the service manager, are the new one's from now on.
+    /// The old process stops accepting. Socket files and service manager notifications now belong to the new one.
     TakeOver,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: UnixStream,
-    /// What was received and has not been taken.
+    /// Received and not yet consumed.
     received: Mutex<Received>,
 }
 
@@ -65,7 +65,7 @@ struct Received {
 }
 
 impl Received {
-    /// Takes the first whole line, without empty ones, which only carry descriptors.
+    /// Removes and returns the first complete line. Skips empty ones, which only carry descriptors.
     fn line(&mut self) -> Option<Vec<u8>> {
         loop {
             let end = memchr::memchr(b'\n', &self.bytes)?;
@@ -78,7 +78,7 @@ impl Received {
 }
 
 impl Link {
-    /// This process's end, and that of the process to be started.
+    /// Both ends: this process's, and the one to pass to the new process.
     pub(super) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = StdUnixStream::pair()?;
         Ok((Self::new(ours)?, theirs.into()))
@@ -105,7 +105,7 @@ impl Link {
         Ok(())
     }
 
-    /// Writes everything; the descriptors go with the first byte.
+    /// Writes all bytes; the descriptors are attached to the first.
     async fn write(&self, mut bytes: &[u8], mut descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         while !bytes.is_empty() {
             let send = || {
@@ -124,14 +124,14 @@ impl Link {
         Ok(())
     }
 
-    /// The next message. `None`: the other process has ended.
+    /// The next message. `None`: the other process closed the connection or exited.
     pub(super) async fn receive(&self) -> io::Result<Option<Message>> {
         loop {
             if let Some(line) = self.received.lock().line() {
                 return Ok(Some(serde_json::from_slice(&line).map_err(|error| {
                     let text = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
                     invalid(format!(
-                        "the other process says {text:?}, which this version does not know: {error}"
+                        "unknown message {text:?}, perhaps from another version: {error}"
                     ))
                 })?));
             }
@@ -156,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Receives more; false if there will be no more.
+    /// Receives more; false at the end of the stream.
     async fn fill(&self) -> io::Result<bool> {
         let receive = || {
             let mut bytes = [0; 4096];
@@ -178,13 +178,13 @@ impl Link {
             }
             if received.bytes.len() > MESSAGE_BYTES_MAX {
                 return Err(invalid(format!(
-                    "the other process says more than {MESSAGE_BYTES_MAX} bytes at once"
+                    "a message is longer than {MESSAGE_BYTES_MAX} bytes"
                 )));
             }
             Ok(length > 0)
         };
         match self.stream.async_io(Interest::READABLE, receive).await {
-            // The other process has ended without reading what was sent to it.
+            // The other process exited without reading everything sent to it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(false),
             received => received,
         }

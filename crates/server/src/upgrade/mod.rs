@@ -1,12 +1,11 @@
-//! Replaces the running process by one of the program's present file, without losing a connection.
+//! Replaces the running process with a new one from the program's current file, without losing a connection.
 //!
-//! The old process starts the new one with its own arguments, and passes it copies of all listening sockets and of the store's lock. So
-//! no accept queue is ever without an owner. Both accept connections from the moment at which the new one is ready, until the old one
-//! stops accepting. Until then nothing of the old one has changed: if the new one fails, or takes too long, it is ended.
+//! The old process starts the new one with its own arguments and sends it duplicates of all listening sockets and of the store's lock, so
+//! every accept queue always has an owner. When the new process is ready, both accept connections until the old one stops accepting. Up to
+//! that point the old process is unchanged: if the new one fails or times out, it is terminated and nothing else happens.
 //!
-//! Then the new process answers health checks and the control socket, and is the one that the service manager knows. The old one answers
-//! what it has read, and ends. What only one process at a time may do, which is to run the durable runs of workflows, the new one begins
-//! when the old one has ended it.
+//! After the handover the new process serves health checks and the control socket, and is the service's main process. The old one finishes
+//! its requests and exits. Durable workflow runs must run in one process at a time: the new one starts them when the old one has stopped.
 
 mod link;
 mod predecessor;
@@ -29,20 +28,20 @@ use tokio::process::{Child, Command};
 
 use self::link::{Link, Message};
 pub use self::predecessor::{Predecessor, PredecessorError};
-use crate::{front::FileOf, server::Shared};
+use crate::{front::SocketFileOwner, server::Shared};
 
-/// How long a process that is to end may take before it is killed.
+/// Time between SIGTERM and SIGKILL of a new process that failed.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// Why the running process stays.
+/// The upgrade failed, and the running process continues.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpgradeError {
-    #[error("the upgrade to process {pid} is not over yet")]
+    #[error("an upgrade to process {pid} is already in progress")]
     Busy { pid: u32 },
     #[error("the server is stopping")]
     Stopping,
     #[error(
-        "this is process 1 of a container, which would end with it: replace the container, and start the server with `init` for upgrades inside it"
+        "the server is process 1, so its container would stop with it: replace the container, or run it with an init process (docker run --init)"
     )]
     FirstProcess,
     #[error("cannot start `{program}`", program = .program.display())]
@@ -51,15 +50,15 @@ pub(crate) enum UpgradeError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot pass the sockets to process {pid}")]
+    #[error("cannot send the sockets to process {pid}")]
     Pass {
         pid: u32,
         #[source]
         source: io::Error,
     },
-    #[error("process {pid} does not start: {reason}")]
+    #[error("process {pid} failed to start: {reason}")]
     Refused { pid: u32, reason: String },
-    #[error("process {pid} has ended before it was ready ({status}); the log has what it says")]
+    #[error("process {pid} exited before it was ready ({status}); see its messages in the log")]
     Ended { pid: u32, status: ExitStatus },
     #[error("process {pid} was not ready within {limit:?} (server.upgrade_timeout)")]
     Late { pid: u32, limit: Duration },
@@ -68,7 +67,7 @@ pub(crate) enum UpgradeError {
 /// A completed upgrade.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upgraded {
-    /// The process that serves now.
+    /// The process that took over.
     pub(crate) pid: u32,
     pub(crate) took: Duration,
 }
@@ -78,27 +77,27 @@ pub(crate) struct Upgraded {
 pub(crate) struct Upgrading {
     /// Held during an upgrade, so that only one runs at a time.
     turn: tokio::sync::Mutex<()>,
-    /// The process that is starting; 0: none has been started yet.
+    /// The process started last; 0: none yet.
     pid: AtomicU32,
-    /// The connection to the process that has taken over. Closing it says that the durable runs of this one have ended.
+    /// The connection to the process that took over. Closing it tells that process to start the durable runs.
     successor: Mutex<Option<Link>>,
 }
 
 impl Upgrading {
-    /// Whether another process has taken over.
+    /// Whether another process took over.
     pub(crate) fn is_over(&self) -> bool {
         self.successor.lock().is_some()
     }
 
-    /// Lets the process that has taken over begin the durable runs of workflows.
+    /// Lets the new process start the durable workflow runs.
     pub(crate) fn release_runs(&self) {
         self.successor.lock().take();
     }
 }
 
 impl Shared {
-    /// Starts the program anew, waits until it serves, and lets it take over; this process stops then. Logs the outcome. On an error nothing
-    /// has changed.
+    /// Starts a new process, waits until it is ready, lets it take over, and stops this one. Logs the outcome. On an error nothing has
+    /// changed.
     pub(crate) async fn upgrade(self: &Arc<Self>, asked_by: &str) -> Result<Upgraded, UpgradeError> {
         let began = Instant::now();
         let result = self.replace_process().await.map(|pid| Upgraded {
@@ -108,11 +107,11 @@ impl Shared {
         match &result {
             Ok(Upgraded { pid, took }) => {
                 let took_ms = took.as_millis() as u64;
-                tracing::info!(target: "forebay::server", asked_by, pid, took_ms, "upgraded: another process serves now, and this one ends");
+                tracing::info!(target: "forebay::server", asked_by, pid, took_ms, "upgraded: process {pid} has taken over, this one stops");
             }
             Err(error) => {
                 let reason = crate::failure::with_causes(error);
-                tracing::error!(target: "forebay::server", asked_by, "not upgraded, this process goes on: {reason}");
+                tracing::error!(target: "forebay::server", asked_by, "upgrade failed, this process continues: {reason}");
             }
         }
         result
@@ -126,7 +125,7 @@ impl Shared {
             let pid = self.upgrading.pid.load(Ordering::Relaxed);
             return Err(UpgradeError::Busy { pid });
         };
-        // A reload that has begun comes first.
+        // Waits for a reload in progress.
         let _no_reload = self.reloading.turn().await;
         let mut stopping = self.stopping.subscribe();
         if *stopping.borrow() {
@@ -153,7 +152,7 @@ impl Shared {
         };
         match result {
             Err(error) => {
-                self.manager.ready(&format!("not upgraded: {error}"));
+                self.manager.ready(&format!("upgrade failed: {error}"));
                 Err(error)
             }
             Ok((pid, link)) => {
@@ -175,23 +174,23 @@ impl Shared {
         let child = Command::new(&program)
             .args(arguments)
             .env(Predecessor::VARIABLE, std::process::id().to_string())
-            // It is pinged for another process by now.
+            // systemd set it to the id of this process; without it the new process knows that the watchdog is its own.
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(theirs))
             .spawn()
             .map_err(failed)?;
         let pid = child.id().unwrap_or_default();
         self.upgrading.pid.store(pid, Ordering::Relaxed);
-        tracing::info!(target: "forebay::server", pid, "upgrade: process {pid} starts");
+        tracing::info!(target: "forebay::server", pid, "upgrade: process {pid} started");
         Ok((child, link))
     }
 
-    /// Passes everything to the new process, and waits until it is ready.
+    /// Sends sockets and lock to the new process and waits until it is ready.
     async fn make_ready(&self, pid: u32, child: &mut Child, link: &Link) -> Result<(), UpgradeError> {
         let limit = self.front.app().config.server.upgrade_timeout;
         let ready = async {
             if let Err(source) = self.pass(link).await {
-                // It may have ended at once, which says more.
+                // If it exited at once, its status says more than the broken connection.
                 let ended = tokio::time::timeout(END_MAX, child.wait()).await;
                 return Err(match ended {
                     Ok(Ok(status)) => UpgradeError::Ended { pid, status },
@@ -202,7 +201,7 @@ impl Shared {
                 Ok(Some(Message::Ready)) => Ok(()),
                 Ok(Some(Message::Failed { reason })) => Err(UpgradeError::Refused { pid, reason }),
                 Ok(Some(message)) => {
-                    let reason = format!("it says {message:?} instead of whether it is ready");
+                    let reason = format!("unexpected message {message:?}");
                     Err(UpgradeError::Refused { pid, reason })
                 }
                 Ok(None) => match child.wait().await {
@@ -217,23 +216,23 @@ impl Shared {
     }
 
     async fn pass(&self, link: &Link) -> io::Result<()> {
-        // Copies, because no lock may be held while the other process is waited for.
+        // Duplicates, because no lock may be held across an await.
         let sockets: Vec<_> = {
             let sockets = self.sockets.lock();
             let all = sockets.all(&self.front.app().config).into_iter();
-            all.map(|(purpose, file_of, sockets)| {
+            all.map(|(purpose, file_owner, sockets)| {
                 let copies = sockets.iter().map(BorrowedFd::try_clone_to_owned);
                 copies
                     .collect::<io::Result<Vec<_>>>()
-                    .map(|sockets| (purpose, file_of, sockets))
+                    .map(|sockets| (purpose, file_owner, sockets))
             })
             .collect::<io::Result<_>>()?
         };
-        for (purpose, file_of, sockets) in sockets {
+        for (purpose, file_owner, sockets) in sockets {
             let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(|socket| socket.as_fd()).collect();
             let message = Message::Sockets {
                 purpose,
-                is_managed: file_of == FileOf::ServiceManager,
+                is_managed: file_owner == SocketFileOwner::ServiceManager,
                 count: sockets.len(),
             };
             link.send(&message, &sockets).await?;
@@ -245,24 +244,24 @@ impl Shared {
         link.send(&Message::Start, &[]).await
     }
 
-    /// Makes the new process the one that serves, and stops this one.
+    /// Makes the new process the main one and stops this one.
     async fn hand_over(&self, pid: u32, link: Link) {
         for bound in self.sockets.lock().each() {
-            bound.pass_file_to(FileOf::OtherGeneration);
+            bound.set_file_owner(SocketFileOwner::OtherGeneration);
         }
         self.manager.hand_over(pid);
         if let Err(error) = link.send(&Message::TakeOver, &[]).await {
-            tracing::warn!(target: "forebay::server", pid, cause = %error, "the process that takes over has ended");
+            tracing::warn!(target: "forebay::server", pid, cause = %error, "the new process exited while it took over");
         }
         *self.upgrading.successor.lock() = Some(link);
         self.stopping.send_replace(true);
     }
 }
 
-/// Ends a process that is not needed, in order, so that connections that it has accepted are answered.
+/// Terminates a new process that is not needed. SIGTERM first: it may have accepted connections, which it then drains.
 async fn end(mut child: Child) {
     if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-        // It may have ended since.
+        // Fails if it has exited meanwhile.
         let _ = kill_process(pid, Signal::TERM);
     }
     if tokio::time::timeout(END_MAX, child.wait()).await.is_err() {

@@ -1,4 +1,4 @@
-//! The process that has started this one to be replaced by it.
+//! The process that this one replaces.
 
 use std::{
     fs::File,
@@ -13,26 +13,24 @@ use socket2::Socket;
 
 use super::link::{Link, Message, REASON_BYTES_MAX};
 use crate::{
-    front::FileOf,
-    sockets::{Origin, Passed, PassedSockets},
+    front::SocketFileOwner,
+    sockets::{InheritedGroup, InheritedSockets, SocketOrigin},
 };
 
-/// How long the other process may take to pass everything.
-const PASS_MAX: Duration = Duration::from_secs(10);
+/// Limit on receiving everything from the predecessor.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// This process was to replace another one, and does not.
+/// This process cannot replace its predecessor.
 #[derive(Debug, thiserror::Error)]
 pub enum PredecessorError {
-    /// The other process is no longer there.
-    #[error(
-        "process {pid}, which has started this one to be replaced by it (FOREBAY_UPGRADE_FROM), has ended"
-    )]
+    /// The predecessor has exited.
+    #[error("process {pid}, which this one was started to replace (FOREBAY_UPGRADE_FROM), has exited")]
     Gone {
         /// Its number, as the environment has it.
         pid: String,
     },
     /// Sockets could not be taken over.
-    #[error("cannot take over from process {pid}, which has started this one to be replaced by it")]
+    #[error("cannot take over from process {pid}")]
     Link {
         /// Its number.
         pid: String,
@@ -42,20 +40,20 @@ pub enum PredecessorError {
     },
 }
 
-/// The process that has started this one to be replaced by it, and what it has passed.
+/// The process that this one replaces, with the sockets and the lock that it sent.
 #[derive(Debug)]
 pub struct Predecessor {
     pid: String,
     link: Link,
-    passed: Passed,
+    passed: InheritedSockets,
     store_lock: Option<(PathBuf, File)>,
 }
 
 impl Predecessor {
-    /// Environment variable with the number of the process that has started this one to be replaced by it.
+    /// Environment variable with the id of the process to replace.
     pub const VARIABLE: &str = "FOREBAY_UPGRADE_FROM";
 
-    /// The predecessor that the environment names, and what it passes. `None`: this process replaces no other.
+    /// Connects to the predecessor named in the environment and receives its sockets. `None`: this is an ordinary start.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
@@ -68,11 +66,11 @@ impl Predecessor {
             return Err(PredecessorError::Gone { pid });
         }
         let taken = async {
-            // Standard input is the connection to it. Nobody else is to have that, and nothing is to be read from there.
+            // Standard input is the connection. It is replaced, so that nothing else reads from it and no child inherits it.
             let socket = io::stdin().as_fd().try_clone_to_owned()?;
             nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
             let link = Link::new(socket.into())?;
-            let (passed, store_lock) = tokio::time::timeout(PASS_MAX, receive(&link)).await??;
+            let (passed, store_lock) = tokio::time::timeout(RECEIVE_TIMEOUT, receive(&link)).await??;
             Ok((link, passed, store_lock))
         };
         match taken.await {
@@ -86,26 +84,26 @@ impl Predecessor {
         }
     }
 
-    /// The listening sockets that it has passed, once.
-    pub(crate) fn take_sockets(&mut self) -> Passed {
+    /// The received listening sockets; empty after the first call.
+    pub(crate) fn take_sockets(&mut self) -> InheritedSockets {
         std::mem::take(&mut self.passed)
     }
 
-    /// The lock of the store in a folder, if it has that store.
+    /// The lock of the store in a folder, if the predecessor has that store open.
     pub(crate) fn take_store_lock(&mut self, folder: &Path) -> Option<File> {
         let is_it = |(of, _): &mut (PathBuf, File)| folder.canonicalize().is_ok_and(|folder| folder == *of);
         self.store_lock.take_if(is_it).map(|(_, lock)| lock)
     }
 
-    /// Tells it why this process does not start, so that it says so where it was asked.
+    /// Reports why this process failed to start.
     pub async fn refuse(&self, reason: &str) {
         let mut reason = reason.to_owned();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-        // If it has ended, nobody asks.
+        // The predecessor may have exited.
         let _ = self.link.send(&Message::Failed { reason }, &[]).await;
     }
 
-    /// Says that this process accepts connections, and waits until it may take over.
+    /// Reports that this process accepts connections, and waits until it may take over.
     pub(crate) async fn take_over(&self) -> Result<(), PredecessorError> {
         let failed = |source| PredecessorError::Link {
             pid: self.pid.clone(),
@@ -114,22 +112,24 @@ impl Predecessor {
         self.link.send(&Message::Ready, &[]).await.map_err(failed)?;
         match self.link.receive().await.map_err(failed)? {
             Some(Message::TakeOver) => Ok(()),
-            Some(message) => Err(failed(io::Error::other(format!("it says {message:?}")))),
+            Some(message) => Err(failed(io::Error::other(format!(
+                "unexpected message {message:?}"
+            )))),
             None => Err(PredecessorError::Gone {
                 pid: self.pid.clone(),
             }),
         }
     }
 
-    /// Waits until it has ended its durable runs, or has ended itself.
+    /// Waits until its durable runs have stopped, or it has exited.
     pub(crate) async fn runs_ended(&self) {
-        // It says nothing more, so that this is the end of the connection.
+        // It sends nothing more, so this returns when the connection closes.
         let _ = self.link.receive().await;
     }
 }
 
-async fn receive(link: &Link) -> io::Result<(Passed, Option<(PathBuf, File)>)> {
-    let mut passed = Passed::default();
+async fn receive(link: &Link) -> io::Result<(InheritedSockets, Option<(PathBuf, File)>)> {
+    let mut passed = InheritedSockets::default();
     let mut store_lock = None;
     loop {
         match link.receive().await?.ok_or(io::ErrorKind::UnexpectedEof)? {
@@ -138,13 +138,13 @@ async fn receive(link: &Link) -> io::Result<(Passed, Option<(PathBuf, File)>)> {
                 is_managed,
                 count,
             } => {
-                let file_of = if is_managed {
-                    FileOf::ServiceManager
+                let file_owner = if is_managed {
+                    SocketFileOwner::ServiceManager
                 } else {
-                    FileOf::OtherGeneration
+                    SocketFileOwner::OtherGeneration
                 };
-                passed.push(PassedSockets {
-                    of: Origin::Predecessor { purpose, file_of },
+                passed.push(InheritedGroup {
+                    of: SocketOrigin::Predecessor { purpose, file_owner },
                     sockets: link
                         .descriptors(count)
                         .await?
@@ -159,7 +159,7 @@ async fn receive(link: &Link) -> io::Result<(Passed, Option<(PathBuf, File)>)> {
             }
             Message::Start => return Ok((passed, store_lock)),
             message @ (Message::Failed { .. } | Message::Ready | Message::TakeOver) => {
-                return Err(io::Error::other(format!("it says {message:?} too early")));
+                return Err(io::Error::other(format!("unexpected message {message:?}")));
             }
         }
     }

@@ -35,8 +35,8 @@ fn upgrade(server: &Server) -> Successor {
     let after = server.serving();
     assert_ne!(after, before, "another process answers");
     assert_eq!(
-        String::from_utf8_lossy(&output.stdout).split(": ").last(),
-        Some(&*format!("process {} serves now\n", after.pid))
+        String::from_utf8_lossy(&output.stdout).split(", ").last(),
+        Some(&*format!("now process {}\n", after.pid))
     );
     let after = Successor(after);
     wait_until("the process before to end", || !before.is_alive());
@@ -79,9 +79,14 @@ fn upgrades_under_load_lose_no_request_and_no_connection() {
             }
             answered
         });
-        let first = upgrade(&server);
-        let last = upgrade(&server);
-        drop(first);
+        let config = server.folder().read("forebay.toml").expect("it was written");
+        let mut last = upgrade(&server);
+        // With fewer threads than sockets, and with more.
+        for threads in [1, 3] {
+            let threads = config.replace("threads = 2", &format!("threads = {threads}"));
+            server.folder().write("forebay.toml", threads);
+            last = upgrade(&server);
+        }
         ended.store(true, Ordering::Relaxed);
         assert!(connecting.join().expect("every request is answered") > 0);
         last
@@ -127,17 +132,17 @@ fn a_program_that_does_not_become_ready_changes_nothing() {
         assert!(said.contains(reason), "{said}");
         assert_eq!(server.serving(), server.process(), "{reason}");
         assert_eq!(server.post("/", b"x").status, 200);
-        assert!(server.log().contains("not upgraded, this process goes on"));
+        assert!(server.log().contains("upgrade failed, this process continues"));
     };
     fs::remove_file(&path).expect("it is there");
     refused("No such file or directory");
     link(&path, &script(&folder, "failing", "exit 7"));
-    refused("has ended before it was ready (exit status: 7)");
+    refused("exited before it was ready (exit status: 7)");
     link(
         &path,
         &script(&folder, "talking", "echo '{\"message\":\"hello\"}' >&0; exec cat"),
     );
-    refused("which this version does not know");
+    refused("unknown message");
     link(&path, program());
     server.folder().write("api.mjs", "export default 1;");
     refused("pool `api` does not start");
@@ -184,13 +189,16 @@ fn only_one_upgrade_runs_at_a_time_and_a_stop_ends_it() {
     let output = server.command(&["upgrade"]);
     let said = said(&output);
     assert!(
-        said.contains(&format!("the upgrade to process {} is not over yet", hanging.pid)),
+        said.contains(&format!(
+            "an upgrade to process {} is already in progress",
+            hanging.pid
+        )),
         "{said}"
     );
     server.terminate();
     assert!(server.wait().success());
     assert!(!hanging.is_alive());
-    server.wait_for_log(&["not upgraded", "the server is stopping"]);
+    server.wait_for_log(&["upgrade failed", "the server is stopping"]);
 }
 
 #[test]
@@ -285,7 +293,9 @@ fn an_upgrade_without_its_predecessor_is_no_server() {
         .expect("the program runs");
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said(&output).contains("process 1234567, which has started this one to be replaced by it"),
+        said(&output).contains(
+            "process 1234567, which this one was started to replace (FOREBAY_UPGRADE_FROM), has exited"
+        ),
         "{}",
         said(&output)
     );

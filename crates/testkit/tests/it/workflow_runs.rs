@@ -21,6 +21,14 @@ const COUNT: (&str, &str) = (
     return new ScriptResult(true, { runs });",
 );
 const FAIL: (&str, &str) = ("fail", "throw new Error('no luck');");
+/// Counts like [`COUNT`], after a second.
+const SLOW: (&str, &str) = (
+    "slow",
+    "const end = Date.now() + 1000;
+    while (Date.now() < end);
+    const runs = store.node('Count', context.getArgs().n).increment(1);
+    return new ScriptResult(true, { runs });",
+);
 const WAIT: (&str, &str) = ("wait", "return new Promise(() => {});");
 
 /// A server with its store in `data`, and these keys under `[workflow]`.
@@ -30,7 +38,7 @@ fn setup(data: &Folder, keys: &str) -> Setup {
         "[store]\npath = \"{}\"\n[workflow]\npath = \"flows\"\ntimeout = \"20s\"\nallow = {{ store = [\"Count\"] }}\n{keys}\n{ROUTES}",
         store.display()
     );
-    rules_of(Setup::new(&config), &[COUNT, FAIL, WAIT])
+    rules_of(Setup::new(&config), &[COUNT, FAIL, SLOW, WAIT])
         .threads(1)
         .admin()
 }
@@ -419,6 +427,8 @@ fn while_one_process_replaces_another_every_accepted_run_is_run_once() {
     let data = Folder::new();
     let server = setup(&data, RUNS).start();
     let before = server.process();
+    accept(&server, "slow", "slow", &json!({ "n": "slow" }));
+    wait_until("a run", || state(&server, "slow", "slow") == "running");
     let done = AtomicBool::new(false);
     let asked = thread::scope(|scope| {
         let asking = scope.spawn(|| {
@@ -439,6 +449,8 @@ fn while_one_process_replaces_another_every_accepted_run_is_run_once() {
         asking.join().expect("every run is accepted")
     });
     let after = server.serving();
+    let slow = told(&server, "slow", "slow");
+    assert_eq!(slow["result"]["valueMap"]["runs"], 1, "{slow}");
     for number in 0..asked {
         let told = told(&server, "count", &number.to_string());
         assert_eq!(told["state"], "done", "{told}");

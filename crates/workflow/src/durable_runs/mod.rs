@@ -57,7 +57,7 @@ pub struct DurableRuns<E: Evaluator> {
     entries: Mutex<HashMap<RunName, Arc<Entry>>>,
     /// The workflows in force, which execute the runs.
     runner: watch::Sender<Option<Runner<E>>>,
-    /// Whether no other process runs them any more.
+    /// Whether [`DurableRuns::begin`] was called.
     has_begun: watch::Sender<bool>,
     is_ending: watch::Sender<bool>,
     runtime: Handle,
@@ -79,7 +79,7 @@ pub enum RunLookup {
 }
 
 impl<E: Evaluator> DurableRuns<E> {
-    /// Opens the runs of a configuration. Nothing may be asked of them before they have begun: another process may still run them.
+    /// Opens the durable runs without starting them: another process may still execute them. Wait for [`DurableRuns::begun`] before any other use.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
@@ -96,7 +96,7 @@ impl<E: Evaluator> DurableRuns<E> {
         })
     }
 
-    /// Begins to run, once no other process does. Runs accepted by an earlier server and unfinished are run once there is a target.
+    /// Starts; no other process may execute these runs any more. Unfinished runs of an earlier server are executed once there is a target.
     ///
     /// # Errors
     /// If the storage fails.
@@ -121,7 +121,7 @@ impl<E: Evaluator> DurableRuns<E> {
         Ok(())
     }
 
-    /// Waits until they have begun.
+    /// Waits for [`DurableRuns::begin`].
     pub async fn begun(&self) {
         // The sender lives as long as this does.
         let _ = self.has_begun.subscribe().wait_for(|begun| *begun).await;
