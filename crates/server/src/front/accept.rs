@@ -22,7 +22,7 @@ use super::{
 };
 use crate::config::ForwardedField;
 
-/// After a handover, how long idle connections stay open for one more request, whose response has `connection: close`.
+/// After a handover, how long idle connections stay open for one more request, whose response announces the end of the connection.
 pub(super) const IDLE_GRACE: Duration = Duration::from_secs(5);
 
 /// Accepts and serves connections on one I/O thread until the server ends.
