@@ -86,6 +86,10 @@ fn upgrades_under_load_lose_no_request_and_no_connection() {
             let threads = config.replace("threads = 2", &format!("threads = {threads}"));
             server.folder().write("forebay.toml", threads);
             last = upgrade(&server);
+            // New connections are spread over all sockets.
+            for _ in 0..20 {
+                assert_eq!(server.get("/here").text(), "here");
+            }
         }
         ended.store(true, Ordering::Relaxed);
         assert!(connecting.join().expect("every request is answered") > 0);
