@@ -7,12 +7,15 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Environment};
+use forebay_server::{
+    Predecessor,
+    config::{Application, CONFIG_FILE, Config, ConfigError, Environment},
+};
 
 use crate::{
     commands::{
         bench, cache, check, completions, explain, guard, load, logs, new, password, pool, profile, reload,
-        serve, sql, status, store, strip, version, workflow,
+        serve, sql, status, store, strip, upgrade, version, workflow,
     },
     failure::UsageError,
 };
@@ -54,6 +57,7 @@ pub(crate) enum Command {
     Password(password::PasswordArgs),
     Cache(cache::CacheArgs),
     Reload(reload::ReloadArgs),
+    Upgrade(upgrade::UpgradeArgs),
     Logs(logs::LogsArgs),
     Version(version::VersionArgs),
     Completions(completions::CompletionsArgs),
@@ -82,6 +86,7 @@ impl Command {
             Self::Password(arguments) => password::run(&arguments),
             Self::Cache(arguments) => cache::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),
+            Self::Upgrade(arguments) => upgrade::run(&arguments),
             Self::Logs(arguments) => logs::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
@@ -132,6 +137,8 @@ impl Served {
                     runtime: self.runtime.clone(),
                     env_pass: std::env::vars_os()
                         .filter_map(|(name, _)| name.into_string().ok())
+                        // It concerns this process only.
+                        .filter(|name| name != Predecessor::VARIABLE)
                         .collect(),
                 };
                 Config::of_application(&application, environment)

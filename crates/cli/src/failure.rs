@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use forebay_server::{HandlerFaults, ScriptFaults, StartError, config::ConfigError};
+use forebay_server::{HandlerFaults, ScriptFaults, SocketError, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
@@ -105,7 +105,11 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         return (source.kind() == io::ErrorKind::NotFound)
             .then_some("`forebay new DIR` writes one to start with; `-c FILE` names another; `forebay serve APPLICATION` needs none");
     }
-    if let Some(StartError::Listen { source, .. }) = error.downcast_ref() {
+    let of_socket = match error.downcast_ref() {
+        Some(StartError::Sockets(error)) => Some(error),
+        _ => None,
+    };
+    if let Some(SocketError::Listen { source, .. }) = of_socket {
         return match source.kind() {
             io::ErrorKind::AddrInUse => {
                 Some("another address with `--listen HOST:PORT`; port 0 lets the system choose a free one")
@@ -114,8 +118,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             _ => None,
         };
     }
-    if let Some(StartError::Admin { source, .. } | StartError::Control { source, .. }) = error.downcast_ref()
-    {
+    if let Some(SocketError::Admin { source, .. } | SocketError::Control { source, .. }) = of_socket {
         return (source.kind() == io::ErrorKind::AddrInUse).then_some(
             "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
         );

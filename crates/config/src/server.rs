@@ -95,6 +95,12 @@ section! {
         deadline: Duration as TIMEOUT = "30s" => "504",
         /// How long a stopping server waits for the requests it has read.
         drain_max: Duration as duration(0, HOUR) = "30s" => "the connection is closed",
+        /// How long `forebay upgrade` waits until the new process is ready.
+        upgrade_timeout: Duration as TIMEOUT = "1m" => "the old process continues",
+        /// The user to switch to when started by root, after listeners are open and certificates are read. Workers run as this user, too.
+        user: Option<String>,
+        /// The group to switch to; without the key, that of `user`.
+        group: Option<String>,
     }
 }
 

@@ -136,7 +136,7 @@ pub fn sdk_file(path: &str) -> Option<&'static [u8]> {
     found.map(|(_, bytes)| *bytes)
 }
 
-/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else a folder of the user's own in the temporary directory.
+/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache if the home is this user's, else a folder of the user's own in the temporary directory.
 pub fn cache_folder() -> PathBuf {
     let named = |name| {
         std::env::var_os(name)
@@ -149,10 +149,15 @@ pub fn cache_folder() -> PathBuf {
     if let Some(folder) = named("XDG_CACHE_HOME") {
         return folder.join("forebay");
     }
-    match named("HOME") {
+    match named("HOME").filter(|home| is_own(home)) {
         Some(home) => home.join(".cache/forebay"),
         None => std::env::temp_dir().join(format!("forebay-{}", rustix::process::geteuid().as_raw())),
     }
+}
+
+/// After a switch to another user `HOME` is still that of root.
+fn is_own(home: &Path) -> bool {
+    fs::metadata(home).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }
 
 fn is_complete(package: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! An app is a configuration in force: its routes with their targets, and its pools. Immutable; a reload builds another one.
 
+mod certificates;
 mod confinement;
 mod pools;
 mod upstreams;
@@ -17,13 +18,15 @@ use forebay_pool::{Mailboxes, Pool, Supervisor};
 use forebay_router::{Router, RouterError, Rule};
 use forebay_runtimes::{Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
-use forebay_tls::{CertificateError, CertificateFiles, CertificateSlot, ServerCertificate};
+use forebay_tls::CertificateError;
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
+pub use self::certificates::development_certificate;
+pub(crate) use self::certificates::{Certificates, PrivilegedCertificates, certificates, tls};
 pub use self::confinement::{CheckedConfinement, NotConfined, check_confinements};
 use self::{
     confinement::confinements,
@@ -60,9 +63,6 @@ use crate::{
     watch::{Problems, look_at_workflows},
 };
 
-/// Protocols that listeners with TLS offer (ALPN).
-const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
-
 /// The script name under which workflow engines are counted; no real script can have it.
 pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
 
@@ -89,6 +89,8 @@ pub(crate) struct Services {
     pub(crate) rate_limiters: RateLimiters,
     /// Obtains and renews certificates.
     pub(crate) acme: AcmeClient,
+    /// Certificates read with root privileges.
+    pub(crate) privileged_certificates: PrivilegedCertificates,
     pub(crate) log: logging::Handle,
     /// Erases the types of TypeScript sources.
     pub(crate) parser: SourceParser,
@@ -331,43 +333,6 @@ pub enum BuildError {
     NotConfined(#[from] NotConfined),
 }
 
-/// Certificates of the listeners, by the names of their sections.
-pub(crate) type Certificates = BTreeMap<String, Arc<CertificateSlot>>;
-
-/// The certificates of a configuration: from files, or as far as they have been obtained.
-pub(crate) fn certificates(config: &Config, acme: &AcmeClient) -> Result<Certificates, CertificateError> {
-    let slot = |(name, certificate): (&String, &config::Certificate)| {
-        let slot = match certificate {
-            config::Certificate::Files(files) => {
-                Arc::new(CertificateSlot::new(ServerCertificate::read(files)?))
-            }
-            config::Certificate::Acme(settings) => acme.slot(name, settings),
-        };
-        Ok((name.clone(), slot))
-    };
-    config.tls.iter().map(slot).collect()
-}
-
-/// Settings of listeners with these certificates; `None` without any.
-pub(crate) fn tls(
-    config: &Config,
-    certificates: &Certificates,
-) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
-    if certificates.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Arc::new(forebay_tls::server_config(
-        certificates.values().cloned().collect(),
-        config.server.client_certificates().as_ref(),
-        PROTOCOLS,
-    )?)))
-}
-
-/// The certificate for development of this user, for `localhost`, made if it is not there yet.
-pub fn development_certificate() -> std::io::Result<CertificateFiles> {
-    forebay_tls::development_certificate(&forebay_runtimes::cache_folder().join("tls"))
-}
-
 impl App {
     /// Has the certificates that are not from files kept up to date, and no others.
     pub(crate) fn keep_certificates(&self, acme: &AcmeClient) {
@@ -399,7 +364,7 @@ impl App {
             let is_left = is_watching && (is_python || kept.is_none());
             !is_left && kept_pool(name).is_none()
         })?;
-        let certificates = certificates(&config, &services.acme)?;
+        let certificates = certificates(&config, &services.acme, &services.privileged_certificates)?;
         let tls = tls(&config, &certificates)?;
         let authenticators = authenticators(&config.auth, &services.key_sources)?;
         let proxies = proxies(&config, services)?;

@@ -17,7 +17,7 @@ use forebay_tls::CertificateError;
 use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 
 use crate::{
-    app::{BuildError, certificates, compat_of, script_options, tls},
+    app::{BuildError, PrivilegedCertificates, certificates, compat_of, script_options, tls},
     config::{Config, PythonApplication, PythonModule, Runtime, Worker},
     policy::BodySchema,
     target::workflow::{Bundle, access},
@@ -39,7 +39,7 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
 
 /// Reads the certificates of a configuration and their keys. None is ordered.
 pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
-    let certificates = certificates(config, &AcmeClient::default())?;
+    let certificates = certificates(config, &AcmeClient::default(), &PrivilegedCertificates::default())?;
     tls(config, &certificates).map(drop)
 }
 

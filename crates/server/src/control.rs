@@ -10,11 +10,13 @@ use tracing::Level;
 use crate::{
     admin::http::{BODY_BYTES_MAX, Events, Follow, Request, Response, Service},
     config::{Route, Target},
+    failure,
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
     server::Shared,
     target::workflow::ReleaseRequest,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, TraceUnavailable},
+    upgrade::{UpgradeError, Upgraded},
 };
 use forebay_router::decode;
 
@@ -62,6 +64,7 @@ impl Service for Control {
             (["status"], "GET") => Response::json(200, &self.shared.status()),
             (["logs"], "GET") => self.logs(&request),
             (["reload"], "POST") => self.reload().await,
+            (["upgrade"], "POST") => self.upgrade().await,
             (["stop"], "POST") => self.stop(),
             (["log", "level"], "PUT") => self.set_level(&request),
             (["pools", pool, "resize"], "POST") => self.resize(pool, &request),
@@ -74,7 +77,7 @@ impl Service for Control {
             (["releases", ..], _) => self.releases(request).await,
             (["status" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
             (
-                ["reload" | "stop" | "traces" | "samples" | "profiles"]
+                ["reload" | "upgrade" | "stop" | "traces" | "samples" | "profiles"]
                 | ["pools", _, "resize"]
                 | ["cache", "purge"],
                 _,
@@ -82,7 +85,7 @@ impl Service for Control {
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
+                "there are GET /status, GET /logs, POST /reload, POST /upgrade, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
             ),
         }
     }
@@ -101,9 +104,28 @@ impl Control {
                     ReloadError::Load(_)
                     | ReloadError::Fixed { .. }
                     | ReloadError::Build(_)
-                    | ReloadError::Pools { .. } => 422,
+                    | ReloadError::Pools(_) => 422,
                 };
                 Response::problem(status, &error.with_causes())
+            }
+        }
+    }
+
+    async fn upgrade(&self) -> Response {
+        match self.shared.upgrade("the control socket").await {
+            Ok(Upgraded { pid, took }) => {
+                Response::json(200, &json!({ "pid": pid, "took_ms": took.as_millis() as u64 }))
+            }
+            Err(error) => {
+                let status = match error {
+                    UpgradeError::Busy { .. } | UpgradeError::Stopping | UpgradeError::FirstProcess => 409,
+                    UpgradeError::Start { .. }
+                    | UpgradeError::Pass { .. }
+                    | UpgradeError::Refused { .. }
+                    | UpgradeError::Ended { .. }
+                    | UpgradeError::Late { .. } => 422,
+                };
+                Response::problem(status, &failure::with_causes(&error))
             }
         }
     }

@@ -49,19 +49,24 @@ impl fmt::Debug for Reload {
     }
 }
 
+/// Pools do not start.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", failing_pools(.0))]
+pub struct PoolStartError(Vec<(String, String)>);
+
 /// Why the current configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
     Load(LoadError),
     #[error(
-        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads, the log's file, the open store and where runs of workflows are kept"
+        "{key} has changed, which takes an upgrade or a restart: a reload keeps the listeners, the threads, the user, the log's file, the open store and where runs of workflows are kept"
     )]
     Fixed { key: &'static str },
     #[error(transparent)]
     Build(#[from] BuildError),
-    #[error("{}", failing_pools(.pools))]
-    Pools { pools: Vec<(String, String)> },
+    #[error(transparent)]
+    Pools(#[from] PoolStartError),
     #[error("the server is stopping")]
     Stopping,
 }
@@ -75,7 +80,7 @@ impl ReloadError {
     /// The pools that alone are the reason, by name, each with its error; otherwise the error itself.
     fn into_pools(self) -> Result<BTreeMap<String, String>, Self> {
         match self {
-            Self::Pools { pools } => Ok(pools.into_iter().collect()),
+            Self::Pools(PoolStartError(pools)) => Ok(pools.into_iter().collect()),
             Self::Build(BuildError::Handlers(HandlerFaults(faults))) => {
                 let mut pools = BTreeMap::<String, String>::new();
                 for (name, problem) in faults {
@@ -173,6 +178,7 @@ impl Reloading {
 impl Shared {
     /// Reads the configuration, puts it in force, and logs the outcome. On an error nothing has changed.
     pub(crate) async fn reload(self: &Arc<Self>, asked_by: &str) -> Result<Reloaded, ReloadError> {
+        self.manager.reloading("reloading");
         let result = self.renew(None).await;
         match &result {
             Ok(Reloaded { generation, took, .. }) => {
@@ -181,10 +187,12 @@ impl Shared {
                 }
                 let took_ms = took.as_millis() as u64;
                 tracing::info!(target: "forebay::server", asked_by, generation, took_ms, "configuration reloaded");
+                self.manager.ready(&self.serving());
             }
             Err(error) => {
                 let reason = error.with_causes();
                 tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {reason}");
+                self.manager.ready(&format!("not reloaded: {reason}"));
             }
         }
         result
@@ -271,7 +279,7 @@ impl Shared {
         let settled = match check_workflows(&self.front.app(), &app) {
             Err(error) => Err(error),
             Ok(()) => tokio::select! {
-                settled = settled(&started) => settled,
+                settled = settled(&started) => settled.map_err(ReloadError::from),
                 _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
             },
         };
@@ -356,7 +364,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// Waits until each pool is ready or has failed to start.
-async fn settled(pools: &[Pool]) -> Result<(), ReloadError> {
+pub(crate) async fn settled(pools: &[Pool]) -> Result<(), PoolStartError> {
     let mut failing = Vec::new();
     for pool in pools {
         if let Err(reason) = pool.settled().await {
@@ -366,7 +374,7 @@ async fn settled(pools: &[Pool]) -> Result<(), ReloadError> {
     if failing.is_empty() {
         Ok(())
     } else {
-        Err(ReloadError::Pools { pools: failing })
+        Err(PoolStartError(failing))
     }
 }
 
@@ -375,6 +383,8 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
     let fixed = [
         ("server.listen", current.server.listen == new.server.listen),
         ("server.threads", current.server.threads == new.server.threads),
+        ("server.user", current.server.user == new.server.user),
+        ("server.group", current.server.group == new.server.group),
         ("admin.listen", current.admin.listen == new.admin.listen),
         ("admin.socket", current.admin.socket == new.admin.socket),
         ("log.format", current.log.format == new.log.format),

@@ -1,38 +1,44 @@
 //! The life of a server, from its first listener to its last worker.
 
 use std::{
+    fs::File,
     io,
-    path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
 use forebay_acme::AcmeClient;
 use forebay_pool::{Mailboxes, Pool, Supervisor};
+use forebay_tls::CertificateError;
 use forebay_workflow::{RunStorage, SourceParser, with_causes};
+use parking_lot::Mutex;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync,
+    sync::{self, Notify},
     task::JoinSet,
 };
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, Services},
+    app::{App, BuildError, PrivilegedCertificates, Services},
     calls::CallThread,
     check::ask_of_statements,
-    config::{Config, Listen},
+    config::Config,
     control::Control,
-    front::{Bound, Front},
+    front::{Bound, Front, SocketFileOwner},
     logging,
     metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
     policy::RateLimiters,
+    privileges::{self, PrivilegeError},
     profiles::Profiles,
-    reload::{FIRST_GENERATION, Reload, Reloading},
+    reload::{FIRST_GENERATION, PoolStartError, Reload, Reloading, settled},
+    service_manager::{ServiceManager, keep_watchdog},
+    sockets::{SocketError, Sockets},
     sources::DatabaseRegistry,
     store::{OpenStore, StoreOpenError},
     target::{WorkflowTarget, workflow::DurableRuns},
     traces::Traces,
+    upgrade::{Predecessor, PredecessorError, Upgrading},
     watch::watch,
 };
 
@@ -42,33 +48,15 @@ const KILL_MAX: Duration = Duration::from_secs(2);
 /// The server failed to start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A configured address cannot be listened on.
-    #[error("cannot listen on {listen}")]
-    Listen {
-        /// The address as configured.
-        listen: Listen,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The admin address cannot be listened on.
-    #[error("cannot listen on {listen} (admin.listen)")]
-    Admin {
-        /// The address as configured.
-        listen: Listen,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The control socket cannot be created.
-    #[error("cannot make the control socket `{}` (admin.socket)", .socket.display())]
-    Control {
-        /// The path of the socket.
-        socket: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
+    /// A listener cannot be opened.
+    #[error(transparent)]
+    Sockets(#[from] SocketError),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The server cannot run as the configured user.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     /// The threads cannot be started.
     #[error("cannot start the server's threads")]
     Threads(#[from] io::Error),
@@ -87,6 +75,12 @@ pub enum StartError {
     /// Routes and pools cannot be built from the configuration.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// Pools failed to start in a process that replaces another one.
+    #[error(transparent)]
+    Pools(#[from] PoolStartError),
+    /// Stopped before it was ready to replace another process.
+    #[error("stopped by a signal before the server was ready")]
+    Ended,
 }
 
 /// The server did not end cleanly.
@@ -95,14 +89,44 @@ pub enum RunError {
     /// A second signal arrived while requests were still being answered.
     #[error("a second signal has ended the server before every request was answered")]
     CutShort,
+    /// The handover from the process to replace failed.
+    #[error(transparent)]
+    Predecessor(#[from] PredecessorError),
+}
+
+/// Resources acquired before root privileges are dropped.
+#[derive(Debug)]
+pub struct StartupResources {
+    sockets: Sockets,
+    store_lock: Option<File>,
+    certificates: PrivilegedCertificates,
+    /// Whether this process replaces another one.
+    is_successor: bool,
+}
+
+impl StartupResources {
+    /// Opens or inherits the listeners, reads the certificates, and switches to the configured user.
+    pub fn open(config: &Config, mut predecessor: Option<&mut Predecessor>) -> Result<Self, StartError> {
+        let passed = predecessor.as_mut().map(|predecessor| predecessor.take_sockets());
+        let is_successor = passed.is_some();
+        let sockets = Sockets::open(config, passed)?;
+        let store_lock = predecessor
+            .zip(config.store.as_ref())
+            .and_then(|(predecessor, store)| predecessor.take_store_lock(&store.path));
+        let certificates = PrivilegedCertificates::read(config)?;
+        privileges::drop_privileges(&config.server, &sockets)?;
+        Ok(Self {
+            sockets,
+            store_lock,
+            certificates,
+            is_successor,
+        })
+    }
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    bound: Vec<Bound>,
-    admin: Option<Bound>,
-    control: Option<Bound>,
     signals: Signals,
     shared: Arc<Shared>,
 }
@@ -114,6 +138,9 @@ pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) pools: PoolRegistry,
     pub(crate) reloading: Reloading,
+    pub(crate) upgrading: Upgrading,
+    pub(crate) sockets: Mutex<Sockets>,
+    pub(crate) manager: ServiceManager,
     pub(crate) started: Instant,
     pub(crate) started_at: SystemTime,
     pub(crate) listen: Vec<String>,
@@ -129,6 +156,8 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    user_1: Signal,
+    user_2: Signal,
 }
 
 /// The action requested by a signal.
@@ -136,6 +165,8 @@ struct Signals {
 enum Order {
     Stop,
     Reload,
+    ReopenLog,
+    Upgrade,
 }
 
 impl Signals {
@@ -144,6 +175,8 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            user_1: signal(SignalKind::user_defined1())?,
+            user_2: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -152,7 +185,14 @@ impl Signals {
             _ = self.interrupt.recv() => Order::Stop,
             _ = self.terminate.recv() => Order::Stop,
             _ = self.hang_up.recv() => Order::Reload,
+            _ = self.user_1.recv() => Order::ReopenLog,
+            _ = self.user_2.recv() => Order::Upgrade,
         }
+    }
+
+    /// Waits for the first order of this kind and ignores others.
+    async fn wait_for(&mut self, wanted: Order) {
+        while self.next().await != wanted {}
     }
 }
 
@@ -177,64 +217,44 @@ fn check_open_files(config: &Config) {
 }
 
 impl Server {
-    /// Opens listeners, starts the pools, and installs signal handlers, whose signals [`Server::run`] obeys. Requests are accepted
-    /// immediately; those for a pool wait until it is ready.
+    /// Starts the pools and installs signal handlers, whose signals [`Server::run`] obeys. Requests are accepted immediately; those for a
+    /// pool wait until it is ready. A process that replaces another one accepts requests once all pools are ready.
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
-    pub fn start(
+    pub async fn start(
         config: Config,
+        opened: StartupResources,
         reload: Reload,
         log: logging::Handle,
         parser: SourceParser,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
-        let signals = Signals::register().map_err(StartError::Signals)?;
+        let mut signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
+        let StartupResources {
+            sockets,
+            store_lock,
+            certificates,
+            is_successor,
+        } = opened;
         check_open_files(&config);
-        let bind = |listen: &Listen| {
-            Bound::bind(listen, threads, config.server.unix_mode.map(|mode| mode.0)).map_err(|source| {
-                StartError::Listen {
-                    listen: listen.clone(),
-                    source,
-                }
-            })
-        };
-        let mut bound = config
-            .server
-            .listen
-            .iter()
-            .map(bind)
-            .collect::<Result<Vec<_>, _>>()?;
-        let bind = |listen: &Listen| {
-            Bound::bind(listen, 1, config.admin.unix_mode.map(|mode| mode.0)).map_err(|source| {
-                StartError::Admin {
-                    listen: listen.clone(),
-                    source,
-                }
-            })
-        };
-        let admin = config.admin.listen.as_ref().map(bind).transpose()?;
-        let socket = config.admin.socket.as_ref();
-        let control = socket.map(|socket| {
-            Bound::bind_private(socket).map_err(|source| StartError::Control {
-                socket: socket.clone(),
-                source,
-            })
-        });
-        let control = control.transpose()?;
-        let store = config.store.as_ref().map(OpenStore::open).transpose()?;
+        let store = config.store.as_ref();
+        let store = store
+            .map(|store| OpenStore::open(store, store_lock))
+            .transpose()?;
         let kept_runs = config
             .workflow
             .as_ref()
             .and_then(|workflow| workflow.runs.limits());
         let kept_runs = store.as_ref().zip(kept_runs.as_ref());
-        let kept_runs = kept_runs
-            .map(|(store, runs)| DurableRuns::start(Arc::clone(store) as Arc<dyn RunStorage>, runs))
-            .transpose()
-            .map_err(|error| StartError::DurableRuns {
+        let kept_runs =
+            kept_runs.map(|(store, runs)| DurableRuns::new(Arc::clone(store) as Arc<dyn RunStorage>, runs));
+        if let Some(runs) = kept_runs.as_ref().filter(|_| !is_successor) {
+            runs.begin().map_err(|error| StartError::DurableRuns {
                 reason: with_causes(&error),
             })?;
+        }
         let supervisor = Supervisor::start()?;
         let services = Services {
             supervisor,
@@ -251,6 +271,7 @@ impl Server {
             profiles: Profiles::default(),
             rate_limiters: RateLimiters::default(),
             acme: AcmeClient::default(),
+            privileged_certificates: certificates,
             log,
             parser,
             problems: reload.watch.then(Arc::default),
@@ -261,6 +282,13 @@ impl Server {
             kept: Arc::default(),
         };
         let app = Arc::new(App::build(config, &services, None)?);
+        if is_successor {
+            let pools: Vec<Pool> = app.pools.values().cloned().collect();
+            tokio::select! {
+                settled = settled(&pools) => settled?,
+                () = signals.wait_for(Order::Stop) => return Err(StartError::Ended),
+            }
+        }
         (*services.workflow_logs.lock()).clone_from(&app.workflow_logs);
         if let Some(kept) = &services.kept_runs {
             kept.serve(app.workflow.as_ref().map(WorkflowTarget::runner));
@@ -269,7 +297,7 @@ impl Server {
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
         let front = Front::start(
             app.clone(),
-            &mut bound,
+            &sockets.server,
             &services.mailboxes,
             &services.traces,
             threads,
@@ -280,86 +308,161 @@ impl Server {
             services,
             pools,
             reloading: Reloading::new(reload),
+            upgrading: Upgrading::default(),
+            manager: ServiceManager::default(),
             started,
             started_at: SystemTime::now(),
-            listen: bound.iter().map(Bound::url).collect(),
+            listen: sockets.server.iter().map(Bound::url).collect(),
+            sockets: Mutex::new(sockets),
             has_been_ready: AtomicBool::new(false),
             stopping: sync::watch::Sender::new(false),
         });
-        Ok(Self {
-            bound,
-            admin,
-            control,
-            signals,
-            shared,
-        })
+        Ok(Self { signals, shared })
     }
 
     /// The addresses the server listens on, as URLs or `unix:path`.
-    pub fn urls(&self) -> Vec<String> {
-        self.bound.iter().map(Bound::url).collect()
+    pub fn urls(&self) -> &[String] {
+        &self.shared.listen
     }
 
-    /// The admin address as a URL or `unix:path`; `None` if it is switched off.
-    pub fn admin_url(&self) -> Option<String> {
-        self.admin.as_ref().map(Bound::url)
-    }
-
-    /// Serves until SIGINT, SIGTERM or a stop command over the control socket. Then it answers every request already read, closes
-    /// connections, stops workers, and returns; whatever remains after `drain_max` is cut off. A second signal cuts everything off
-    /// immediately. SIGHUP reloads.
-    pub async fn run(mut self) -> Result<(), RunError> {
+    /// Serves until SIGINT, SIGTERM or a stop command over the control socket, or until another process takes over. Then it answers
+    /// every request already read, closes connections, stops workers, and returns; whatever remains after `drain_max` is cut off. A second
+    /// signal cuts everything off immediately. SIGHUP reloads, SIGUSR1 reopens log files, SIGUSR2 upgrades.
+    ///
+    /// Takes over from a predecessor first, if there is one.
+    pub async fn run(mut self, predecessor: Option<Predecessor>) -> Result<(), RunError> {
+        if let Some(predecessor) = predecessor {
+            tokio::select! {
+                taken = predecessor.take_over() => taken?,
+                // The predecessor timed out.
+                () = self.signals.wait_for(Order::Stop) => return self.stop().await,
+            }
+            self.shared.take_over(predecessor);
+        }
+        let shared = &self.shared;
+        shared.manager.enable();
+        shared.manager.ready(&shared.serving());
         let mut served = JoinSet::new();
-        self.shared.check_statements();
-        if let Some(admin) = &mut self.admin {
-            let hosts = Hosts::new(&self.shared.front.app().config.admin.hosts);
-            served.spawn(http::serve(admin.take(), hosts, Admin::new(self.shared.clone())));
+        shared.check_statements();
+        let is_handed_over = sync::watch::Sender::new(false);
+        let mut admin = shared.serve_admin(&is_handed_over);
+        served.spawn(keep_watchdog(shared.clone()));
+        if let Some(problems) = &shared.services.problems {
+            served.spawn(watch(shared.clone(), problems.clone()));
         }
-        if let Some(control) = &mut self.control {
-            served.spawn(http::serve(
-                control.take(),
-                Hosts::new(&[]),
-                Control::new(self.shared.clone()),
-            ));
-        }
-        if let Some(problems) = &self.shared.services.problems {
-            served.spawn(watch(self.shared.clone(), problems.clone()));
-        }
-        let mut stopping = self.shared.stopping.subscribe();
+        // At most one reload is pending, however many signals arrive.
+        let reload = Arc::new(Notify::new());
+        served.spawn(reload_when_asked(shared.clone(), reload.clone()));
+        let mut stopping = shared.stopping.subscribe();
         loop {
             tokio::select! {
                 order = self.signals.next() => match order {
                     Order::Stop => break,
-                    Order::Reload => {
+                    Order::Reload => reload.notify_one(),
+                    Order::ReopenLog => self.shared.reopen_logs(),
+                    Order::Upgrade => {
                         let shared = self.shared.clone();
-                        tokio::spawn(async move { drop(shared.reload("SIGHUP").await) });
+                        tokio::spawn(async move { drop(shared.upgrade("SIGUSR2").await) });
                     }
                 },
                 _ = stopping.wait_for(|stopping| *stopping) => break,
             }
         }
         self.shared.stopping.send_replace(true);
+        // After a handover the new process serves the admin listener and the control socket.
+        let is_over = self.shared.upgrading.is_over();
+        is_handed_over.send_replace(is_over);
         let result = self.stop().await;
-        self.shared.front.end();
+        if is_over {
+            while admin.join_next().await.is_some() {}
+        }
         result
     }
 
     async fn stop(&mut self) -> Result<(), RunError> {
         tracing::info!(target: "forebay::server", "stopping: requests under way are answered, a second signal ends them now");
-        let drained = self.shared.drain();
-        tokio::pin!(drained);
-        loop {
-            tokio::select! {
-                () = &mut drained => return Ok(()),
-                order = self.signals.next() => if order == Order::Stop { break },
-            }
+        let shared = self.shared.clone();
+        shared.manager.stopping();
+        let result = tokio::select! {
+            () = shared.drain() => Ok(()),
+            () = self.signals.wait_for(Order::Stop) => Err(RunError::CutShort),
+        };
+        if result.is_err() {
+            shared.cut_off().await;
         }
-        self.shared.cut_off().await;
-        Err(RunError::CutShort)
+        shared.front.end();
+        result
+    }
+}
+
+/// Reloads each time it is notified.
+async fn reload_when_asked(shared: Arc<Shared>, asked: Arc<Notify>) {
+    loop {
+        asked.notified().await;
+        drop(shared.reload("SIGHUP").await);
     }
 }
 
 impl Shared {
+    /// Status text for the service manager.
+    pub(crate) fn serving(&self) -> String {
+        format!("serving {}", self.listen.join(", "))
+    }
+
+    /// Takes ownership of socket files and store lock, and starts durable runs when the predecessor has stopped its own.
+    fn take_over(self: &Arc<Self>, predecessor: Predecessor) {
+        for bound in self.sockets.lock().each() {
+            bound.set_file_owner(SocketFileOwner::This);
+        }
+        if let Some(store) = &self.services.store {
+            store.sign_lock();
+        }
+        let runs = self.services.kept_runs.clone();
+        tokio::spawn(async move {
+            predecessor.runs_ended().await;
+            if let Some(error) = runs.and_then(|runs| runs.begin().err()) {
+                let reason = with_causes(&error);
+                tracing::error!(target: "forebay::workflow", "durable runs cannot be read (workflow.runs), so none are accepted: {reason}");
+            }
+        });
+    }
+
+    /// Serves the admin listener and the control socket.
+    fn serve_admin(self: &Arc<Self>, is_handed_over: &sync::watch::Sender<bool>) -> JoinSet<()> {
+        let mut served = JoinSet::new();
+        let sockets = self.sockets.lock();
+        let accepting = |bound: &Option<Bound>| {
+            let bound = bound.as_ref().map(|bound| bound.for_thread(0, 1));
+            bound.unwrap_or_else(|| Ok(Vec::new())).unwrap_or_else(|error| {
+                tracing::error!(target: "forebay::admin", cause = %error, "cannot accept connections");
+                Vec::new()
+            })
+        };
+        for accepting in accepting(&sockets.admin) {
+            let hosts = Hosts::new(&self.front.app().config.admin.hosts);
+            let admin = Admin::new(self.clone());
+            served.spawn(http::serve(accepting, hosts, admin, is_handed_over.subscribe()));
+        }
+        for accepting in accepting(&sockets.control) {
+            served.spawn(http::serve(
+                accepting,
+                Hosts::new(&[]),
+                Control::new(self.clone()),
+                is_handed_over.subscribe(),
+            ));
+        }
+        served
+    }
+
+    /// Reopens the log files.
+    fn reopen_logs(&self) {
+        self.services.log.reopen();
+        if let Some(logs) = &*self.services.workflow_logs.lock() {
+            logs.reopen();
+        }
+        tracing::info!(target: "forebay::log", "SIGUSR1: log files are reopened");
+    }
+
     /// Lets databases check the statements of routes and logs those that cannot run. Runs in the background.
     pub(crate) fn check_statements(self: &Arc<Self>) {
         let shared = self.clone();
@@ -374,10 +477,14 @@ impl Shared {
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
         self.services.acme.stop();
-        if let Some(kept) = &self.services.kept_runs {
+        let is_handed_over = self.upgrading.is_over();
+        let kept_runs = self.services.kept_runs.as_ref();
+        if let Some(kept) = kept_runs.filter(|_| !is_handed_over) {
             kept.stop();
         }
-        if tokio::time::timeout_at(deadline, self.front.drain())
+        // The I/O threads close their duplicates.
+        self.sockets.lock().server.iter_mut().for_each(Bound::close);
+        if tokio::time::timeout_at(deadline, self.front.drain(is_handed_over))
             .await
             .is_err()
         {
@@ -385,9 +492,13 @@ impl Shared {
         }
         // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
-        if let Some(kept) = &self.services.kept_runs {
+        if let Some(kept) = kept_runs {
+            // After a handover only now: the last requests of open connections may still start runs.
+            kept.stop();
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
+            } else {
+                self.upgrading.release_runs();
             }
             kept.serve(None);
         }

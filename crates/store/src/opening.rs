@@ -45,7 +45,7 @@ pub struct Options {
     /// Reject every write.
     pub read_only: bool,
     /// Set the limits that all processes share, and maintain the store. Exactly one opener should lead: the server, or
-    /// a program without one.
+    /// a program without one. During an upgrade two servers do, which is safe.
     pub lead: bool,
     /// Size limit of the file, in bytes.
     pub map_max: usize,

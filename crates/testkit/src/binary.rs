@@ -6,9 +6,16 @@ use std::{
     sync::OnceLock,
 };
 
-/// The command that serves a configuration.
-pub(crate) fn serve(config: &Path) -> Command {
-    let mut command = Command::new(program());
+/// The command that serves a configuration with this program, started by a launcher, if there is one: a command line before the program's.
+pub(crate) fn serve(program: &Path, launcher: &[String], config: &Path) -> Command {
+    let mut command = match launcher {
+        [] => Command::new(program),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    };
     command.arg("serve").arg("-c").arg(config);
     command
 }
@@ -29,7 +36,7 @@ pub(crate) fn about(words: &[&str], config: &Path) -> Command {
 
 /// The binary that `FOREBAY_BINARY` names, as `make test` does; else that of the test's own profile, which is built once if it is not up to
 /// date.
-fn program() -> &'static Path {
+pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         if let Some(binary) = std::env::var_os("FOREBAY_BINARY") {

@@ -18,7 +18,7 @@ pub mod techempower;
 mod wait;
 
 pub use self::{
-    binary::{bun, command, python},
+    binary::{bun, command, program, python},
     client::Client,
     document::blocks,
     folder::Folder,

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     net::SocketAddr,
+    path::PathBuf,
     process::{Child, ExitStatus, Stdio},
     sync::Arc,
     sync::Mutex,
@@ -25,6 +26,9 @@ pub struct Setup {
     admin: String,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
+    program: PathBuf,
+    launcher: Vec<String>,
+    stdin: Stdio,
 }
 
 /// `[admin]` without admin listener and control socket.
@@ -44,7 +48,25 @@ impl Setup {
             admin: ADMIN_OFF.to_owned(),
             arguments: Vec::new(),
             env: Vec::new(),
+            program: binary::program().to_owned(),
+            launcher: Vec::new(),
+            stdin: Stdio::null(),
         }
+    }
+
+    /// Starts the program under this path instead, such as a link to it.
+    #[must_use]
+    pub fn program(mut self, path: PathBuf) -> Self {
+        self.program = path;
+        self
+    }
+
+    /// Starts the program with a command that gets its command line as further arguments, and with this as its standard input.
+    #[must_use]
+    pub fn launched_by(mut self, command: &[&str], stdin: Stdio) -> Self {
+        self.launcher = command.iter().map(|&word| word.to_owned()).collect();
+        self.stdin = stdin;
+        self
     }
 
     /// Adds an admin listener and a control socket: see [`Server::admin`] and [`Server::control`].
@@ -120,11 +142,14 @@ impl Setup {
             admin,
             arguments,
             env,
+            program,
+            launcher,
+            stdin,
         } = self;
         let fixed =
             format!("[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\n{admin}\n");
         folder.write("forebay.toml", format!("{fixed}{config}"));
-        let mut child = binary::serve(&folder.path().join("forebay.toml"))
+        let mut child = binary::serve(&program, &launcher, &folder.path().join("forebay.toml"))
             .args(arguments)
             .current_dir(folder.path())
             .env("FOREBAY_NODE", binary::node())
@@ -132,7 +157,7 @@ impl Setup {
             .env("FOREBAY_PYTHON", binary::python())
             .env("FOREBAY_CACHE_DIR", binary::cache_folder())
             .envs(env)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -306,6 +331,14 @@ impl Server {
                 .find(|line| parts.iter().all(|part| line.contains(part)))
                 .map(str::to_owned)
         })
+    }
+
+    /// The process that answers on its control socket: another one than [`Server::process`] after an upgrade. It was set up with
+    /// [`Setup::admin`].
+    pub fn serving(&self) -> Process {
+        let pid = self.control().get("/status").json()["pid"].as_u64();
+        let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+        Process::with_pid(pid.expect("the status has a process id")).expect("it has just answered")
     }
 
     /// Sends SIGTERM.

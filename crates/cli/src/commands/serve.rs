@@ -1,9 +1,9 @@
 use std::time::Instant;
 
 use forebay_server::{
-    Reload, Server,
+    Predecessor, Reload, Server, StartupResources,
     config::{Certificate, Config, Environment},
-    logging,
+    logging::{self, Logging},
 };
 
 use crate::{
@@ -16,7 +16,8 @@ use crate::{
 /// Run the server until SIGINT or SIGTERM
 ///
 /// Prints one line to standard output when it listens; everything else is log. SIGINT or SIGTERM ends it: what has been read
-/// is answered, within `server.drain_max`. A second one ends it at once.
+/// is answered, within `server.drain_max`. A second one ends it at once. SIGHUP is `forebay reload`, SIGUSR2 `forebay upgrade`, and
+/// SIGUSR1 reopens log files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
@@ -43,27 +44,46 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let config = load()?;
-        let logging = logging::init(&config.log)?;
-        let reload = Reload {
-            load: Box::new(move || load().map_err(Into::into)),
-            watch,
-        };
-        guard::enable();
-        let development = match config.tls.get(DEVELOPMENT) {
-            Some(Certificate::Files(files)) => Some(files.cert.clone()),
-            _ => None,
-        };
-        let server = Server::start(config, reload, logging.handle(), PARSER)?;
-        announce(&server, started)?;
-        if let Some(file) = development {
-            output::complaint(&format!(
-                "note: this server's own certificate for localhost is in {}; curl takes it with --cacert",
-                file.display()
-            ));
+        let mut predecessor = Predecessor::of_this_process().await?;
+        match start(load, watch, predecessor.as_mut(), started).await {
+            Ok((server, _logging)) => Ok(server.run(predecessor).await?),
+            Err(error) => {
+                if let Some(predecessor) = predecessor {
+                    predecessor.refuse(&format!("{error:#}")).await;
+                }
+                Err(error)
+            }
         }
-        Ok(server.run().await?)
     })
+}
+
+async fn start(
+    load: impl Fn() -> anyhow::Result<Config> + Send + 'static,
+    watch: bool,
+    predecessor: Option<&mut Predecessor>,
+    started: Instant,
+) -> anyhow::Result<(Server, Logging)> {
+    let config = load()?;
+    let opened = StartupResources::open(&config, predecessor)?;
+    let logging = logging::init(&config.log)?;
+    let reload = Reload {
+        load: Box::new(move || load().map_err(Into::into)),
+        watch,
+    };
+    guard::enable();
+    let development = match config.tls.get(DEVELOPMENT) {
+        Some(Certificate::Files(files)) => Some(files.cert.clone()),
+        _ => None,
+    };
+    let server = Server::start(config, opened, reload, logging.handle(), PARSER).await?;
+    announce(&server, started)?;
+    if let Some(file) = development {
+        output::complaint(&format!(
+            "note: this server's own certificate for localhost is in {}; curl takes it with --cacert",
+            file.display()
+        ));
+    }
+    Ok((server, logging))
 }
 
 /// Prints the one line that says that the server accepts requests, for people and for programs that wait for it. The server serves whether

@@ -5,7 +5,7 @@ use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::timeout,
 };
 use tracing::Level;
@@ -24,6 +24,8 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// Limit on receiving a request, on an idle connection, and on a client that reads nothing of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long open connections are served after a handover.
+const HANDOVER_GRACE: Duration = Duration::from_secs(1);
 
 /// A request with its whole body in memory.
 #[derive(Debug, Default)]
@@ -267,8 +269,14 @@ pub(crate) trait Service: Clone + Send + Sync + 'static {
     }
 }
 
-/// Accepts and serves connections forever. Over TCP, only requests for these hosts are answered.
-pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Service) {
+/// Accepts and serves connections until another process takes over the listener; open ones are then served for [`HANDOVER_GRACE`]. Over
+/// TCP, only requests for these hosts are answered.
+pub(crate) async fn serve(
+    accepting: Accepting,
+    hosts: Hosts,
+    service: impl Service,
+    mut is_handed_over: watch::Receiver<bool>,
+) {
     let listener = match accepting.register() {
         Ok(listener) => listener,
         Err(error) => {
@@ -279,7 +287,11 @@ pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Serv
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let crowded = Arc::new(Notify::new());
     loop {
-        let accepted = match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = is_handed_over.wait_for(|over| *over) => break,
+        };
+        let accepted = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(target: "forebay::admin", cause = %error, "cannot accept a connection");
@@ -305,6 +317,9 @@ pub(crate) async fn serve(accepting: Accepting, hosts: Hosts, service: impl Serv
             drop(place);
         });
     }
+    drop(listener);
+    // Times out if connections are left.
+    let _ = timeout(HANDOVER_GRACE, places.acquire_many(CONNECTIONS_MAX as u32)).await;
 }
 
 struct Connection<S> {

@@ -6,6 +6,7 @@ use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::Poll,
+    time::Duration,
 };
 
 use forebay_pool::{LocalMailbox, Mailboxes};
@@ -20,6 +21,9 @@ use super::{
     tls::TlsSocket,
 };
 use crate::config::ForwardedField;
+
+/// After a handover, how long idle connections stay open for one more request, whose response announces the end of the connection.
+pub(super) const IDLE_GRACE: Duration = Duration::from_secs(5);
 
 /// Accepts and serves connections on one I/O thread until the server ends.
 pub(super) async fn run(
@@ -36,10 +40,17 @@ pub(super) async fn run(
         accepting.spawn_local(accept(listener, thread.clone()));
     }
     tokio::task::spawn_local(follow_app(thread.clone()));
+    tokio::task::spawn_local(follow_heartbeat(thread.clone()));
     // The sender lives in `shared`.
-    let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
-    // A listener ends only once its accept queue is empty: closing the socket would reset the connections still in it.
+    let _ = phase.wait_for(|phase| *phase >= Phase::HandedOver).await;
+    // A listener ends only once its accept queue is empty: closing the socket would reset the connections still in it. One that another
+    // process shares ends at once.
     while accepting.join_next().await.is_some() {}
+    if *phase.borrow_and_update() == Phase::HandedOver {
+        thread.end_with_responses();
+        // The client may be sending a request on a connection that looks idle.
+        let _ = timeout(IDLE_GRACE, thread.emptied()).await;
+    }
     // Reads the sockets once more, so that a request that has already arrived is not mistaken for an idle connection.
     tokio::task::yield_now().await;
     thread.drain();
@@ -62,6 +73,20 @@ async fn follow_app(thread: Rc<Thread>) {
     }
 }
 
+/// Reports that this thread runs tasks whenever the heartbeat changes.
+async fn follow_heartbeat(thread: Rc<Thread>) {
+    let mut heartbeat = thread.shared.heartbeat.subscribe();
+    loop {
+        // Also at first: the heartbeat may have changed before this task began.
+        thread
+            .shared
+            .beats
+            .send_modify(|beats| beats[thread.index] = true);
+        // The sender lives in `shared`.
+        let _ = heartbeat.changed().await;
+    }
+}
+
 async fn accept(listener: Accepting, thread: Rc<Thread>) {
     let mut phase = thread.shared.phase.subscribe();
     let listener = match listener.register() {
@@ -72,7 +97,11 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
         }
     };
     loop {
-        let draining = *phase.borrow_and_update() >= Phase::Draining;
+        let current = *phase.borrow_and_update();
+        if current == Phase::HandedOver {
+            return;
+        }
+        let draining = current >= Phase::Draining;
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
@@ -149,13 +178,15 @@ async fn remote_of(
     let app = thread.app();
     let server = &app.config.server;
     let trusted = &server.trusted_proxies;
+    // A dual-stack socket, such as one of systemd, reports IPv4 peers as IPv4-mapped IPv6 addresses.
+    let ip = peer.map(|peer| peer.ip().to_canonical());
     let remote = Remote {
-        address: peer.map(|peer| peer.ip().to_string()).unwrap_or_default().into(),
+        address: ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
         port: peer.map_or(0, |peer| peer.port()),
         transport,
         certificate: None,
     };
-    if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(peer.map(|peer| peer.ip())) {
+    if server.forwarded != ForwardedField::ProxyProtocol || !trusted.contains(ip) {
         return Some(remote);
     }
     let error = match timeout(server.header_timeout, proxy_protocol::read(socket)).await {

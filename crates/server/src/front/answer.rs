@@ -101,9 +101,9 @@ impl<S: Stream> Exchange<S> {
         if discarded { Next::KeepAlive } else { Next::Close }
     }
 
-    /// Whether the server is draining and no further request has been read on this connection.
+    /// Whether connections end with their next response and no further request has been read on this one.
     fn shall_end(&self) -> bool {
-        self.thread.is_draining() && self.socket.input().is_empty()
+        self.thread.is_ending() && self.socket.input().is_empty()
     }
 
     fn put_head(

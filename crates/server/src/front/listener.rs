@@ -22,11 +22,12 @@ const BACKLOG: i32 = 4096;
 /// Pause after a failed accept, such as one without a free descriptor.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A bound address and those of its listening sockets that no thread has taken yet.
+/// A bound address and its listening sockets. I/O threads get duplicates of them.
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<Socket>,
     at: At,
+    file_owner: SocketFileOwner,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +43,17 @@ enum At {
     },
 }
 
+/// Who removes the file of a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketFileOwner {
+    /// This process, when it exits.
+    This,
+    /// The process that this one replaces, or that replaces this one.
+    OtherGeneration,
+    /// The service manager, which keeps the socket open across restarts.
+    ServiceManager,
+}
+
 impl Bound {
     /// Binds an address for `threads` threads. A Unix socket gets the permissions `unix_mode`, or those that the umask leaves.
     pub(crate) fn bind(listen: &Listen, threads: usize, unix_mode: Option<u32>) -> io::Result<Self> {
@@ -51,23 +63,20 @@ impl Bound {
                 let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
                 Self::bind_tcp(address, *tls, threads)
             }
-            Listen::Unix(path) => Self::bind_unix(path, threads, unix_mode.map(Mode::from_bits_truncate)),
+            Listen::Unix(path) => Self::bind_unix(path, unix_mode.map(Mode::from_bits_truncate)),
         }
     }
 
     /// Binds a Unix socket for one thread. Only the current user can connect to it, from the moment it exists.
     pub(crate) fn bind_private(path: &Path) -> io::Result<Self> {
-        Self::bind_unix(path, 1, Some(Mode::RUSR | Mode::WUSR))
+        Self::bind_unix(path, Some(Mode::RUSR | Mode::WUSR))
     }
 
     fn bind_tcp(address: SocketAddr, tls: bool, threads: usize) -> io::Result<Self> {
         // With SO_REUSEPORT a second server could share the port unnoticed. Without it, binding fails if anyone listens there.
         drop(tcp_socket(address, false)?);
         let first = tcp_socket(address, true)?;
-        let address = first
-            .local_addr()?
-            .as_socket()
-            .expect("a TCP socket has an IP address");
+        let address = tcp_address(&first)?;
         let mut sockets = vec![first];
         for _ in 1..threads {
             sockets.push(tcp_socket(address, true)?);
@@ -78,21 +87,46 @@ impl Bound {
         Ok(Self {
             sockets,
             at: At::Tcp { address, tls },
+            file_owner: SocketFileOwner::This,
         })
     }
 
-    fn bind_unix(path: &Path, threads: usize, mode: Option<Mode>) -> io::Result<Self> {
+    fn bind_unix(path: &Path, mode: Option<Mode>) -> io::Result<Self> {
         let socket = unix_socket(path, mode)?;
-        let file = file_id(path)?;
-        let sockets = (0..threads)
-            .map(|_| socket.try_clone())
-            .collect::<io::Result<_>>()?;
         Ok(Self {
-            sockets,
+            sockets: vec![socket],
             at: At::Unix {
                 path: path.to_owned(),
-                file,
+                file: file_id(path)?,
             },
+            file_owner: SocketFileOwner::This,
+        })
+    }
+
+    /// Uses sockets, at least one, that already listen on this address.
+    pub(crate) fn adopt(
+        listen: &Listen,
+        sockets: Vec<Socket>,
+        file_owner: SocketFileOwner,
+    ) -> io::Result<Self> {
+        for socket in &sockets {
+            socket.set_nonblocking(true)?;
+        }
+        let first = sockets.first().ok_or(io::ErrorKind::NotFound)?;
+        let at = match listen {
+            Listen::Tcp { tls, .. } => At::Tcp {
+                address: tcp_address(first)?,
+                tls: *tls,
+            },
+            Listen::Unix(path) => At::Unix {
+                path: path.clone(),
+                file: file_id(path)?,
+            },
+        };
+        Ok(Self {
+            sockets,
+            at,
+            file_owner,
         })
     }
 
@@ -105,6 +139,14 @@ impl Bound {
         }
     }
 
+    /// The path of a Unix socket.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.at {
+            At::Tcp { .. } => None,
+            At::Unix { path, .. } => Some(path),
+        }
+    }
+
     /// The port, if connections to it are encrypted.
     pub(super) fn tls_port(&self) -> Option<u16> {
         match self.at {
@@ -113,22 +155,54 @@ impl Bound {
         }
     }
 
-    /// Takes one socket, for a thread of its own.
-    ///
-    /// # Panics
-    /// When more are taken than were bound.
-    pub(crate) fn take(&mut self) -> Accepting {
-        let socket = self.sockets.pop().expect("a socket is bound for each thread");
-        match self.at {
-            At::Tcp { tls, .. } => Accepting::Tcp(socket.into(), tls),
-            At::Unix { .. } => Accepting::Unix(socket.into()),
+    /// Duplicates of the sockets for one of `threads` threads. Every thread gets at least one, and every socket is given to a thread:
+    /// connections may be queued on each.
+    pub(crate) fn for_thread(&self, index: usize, threads: usize) -> io::Result<Vec<Accepting>> {
+        let count = self.sockets.len();
+        let chosen: Vec<&Socket> = if count < threads {
+            vec![&self.sockets[index % count]]
+        } else {
+            self.sockets.iter().skip(index).step_by(threads).collect()
+        };
+        chosen
+            .into_iter()
+            .map(|socket| {
+                let socket = socket.try_clone()?;
+                Ok(match self.at {
+                    At::Tcp { tls, .. } => Accepting::Tcp(socket.into(), tls),
+                    At::Unix { .. } => Accepting::Unix(socket.into()),
+                })
+            })
+            .collect()
+    }
+
+    /// The sockets.
+    pub(crate) fn sockets(&self) -> &[Socket] {
+        &self.sockets
+    }
+
+    /// Closes these sockets. The address stays open until the threads close their duplicates.
+    pub(crate) fn close(&mut self) {
+        self.sockets.clear();
+    }
+
+    pub(crate) const fn file_owner(&self) -> SocketFileOwner {
+        self.file_owner
+    }
+
+    /// Changes who removes the file of a Unix socket, unless that is the service manager.
+    pub(crate) fn set_file_owner(&mut self, next: SocketFileOwner) {
+        if self.file_owner != SocketFileOwner::ServiceManager {
+            self.file_owner = next;
         }
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if let At::Unix { path, file } = &self.at {
+        if let At::Unix { path, file } = &self.at
+            && self.file_owner == SocketFileOwner::This
+        {
             // Another server may be listening at this path by now.
             if file_id(path).is_ok_and(|found| found == *file) {
                 // If the file has been removed already, there is nothing to clean up.
@@ -136,6 +210,11 @@ impl Drop for Bound {
             }
         }
     }
+}
+
+fn tcp_address(socket: &Socket) -> io::Result<SocketAddr> {
+    let address = socket.local_addr()?.as_socket();
+    address.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a TCP socket"))
 }
 
 fn file_id(path: &Path) -> io::Result<(u64, u64)> {
@@ -265,6 +344,20 @@ mod tests {
         let again = Bound::bind_private(&path).map(drop).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn each_socket_is_of_a_thread_and_each_thread_has_one() {
+        for (count, threads) in [(1, 1), (1, 4), (3, 3), (3, 2), (5, 2), (2, 5)] {
+            let bound = Bound::bind_tcp("127.0.0.1:0".parse().unwrap(), false, count).unwrap();
+            let of_threads = (0..threads).map(|index| bound.for_thread(index, threads).unwrap());
+            let lengths: Vec<usize> = of_threads.map(|sockets| sockets.len()).collect();
+            assert!(
+                !lengths.contains(&0),
+                "{count} sockets of {threads} threads: {lengths:?}"
+            );
+            assert_eq!(lengths.iter().sum::<usize>(), count.max(threads), "{lengths:?}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) use self::{
     body::{Decoder, Step},
     client::Client,
     head::{Head, Parsed, Version, decimal},
-    listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
+    listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound, SocketFileOwner},
     thread::Thread,
     wake_batch::together,
 };
@@ -101,12 +101,18 @@ pub(crate) struct Shared {
     pub(crate) tls_port: Option<u16>,
     /// Number of threads whose connections have all ended.
     drained: watch::Sender<usize>,
+    /// Changes when every thread is to report that it runs tasks.
+    heartbeat: watch::Sender<()>,
+    /// Which threads have reported since.
+    beats: watch::Sender<Vec<bool>>,
 }
 
 /// Lifecycle of the I/O threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
+    /// Another process accepts the connections; end each one with its next response.
+    HandedOver,
     /// Accept no more connections; end each one after its current request.
     Draining,
     /// End now, with whatever connections are left.
@@ -136,6 +142,10 @@ impl Shared {
     }
 }
 
+fn thread_name(index: usize) -> String {
+    format!("io-{index}")
+}
+
 /// The running I/O threads.
 #[derive(Debug)]
 pub(crate) struct Front {
@@ -145,10 +155,10 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Starts the threads; each takes one socket of every bound listener.
+    /// Starts the threads; each has at least one socket of every bound listener.
     pub(crate) fn start(
         app: Arc<App>,
-        bound: &mut [Bound],
+        bound: &[Bound],
         mailboxes: &Arc<Mailboxes>,
         traces: &Arc<Traces>,
         threads: usize,
@@ -166,10 +176,15 @@ impl Front {
             traces: traces.clone(),
             tls_port: bound.iter().find_map(Bound::tls_port),
             drained: watch::Sender::new(0),
+            heartbeat: watch::Sender::new(()),
+            beats: watch::Sender::new(vec![false; threads]),
         });
         let mut running = Vec::new();
         for index in 0..threads {
-            let listeners = bound.iter_mut().map(Bound::take).collect();
+            let mut listeners = Vec::new();
+            for bound in bound {
+                listeners.extend(bound.for_thread(index, threads)?);
+            }
             let (shared, mailboxes) = (shared.clone(), mailboxes.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -178,11 +193,7 @@ impl Front {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, accept::run(index, shared, listeners, mailboxes));
             };
-            running.push(
-                std::thread::Builder::new()
-                    .name(format!("io-{index}"))
-                    .spawn(run)?,
-            );
+            running.push(std::thread::Builder::new().name(thread_name(index)).spawn(run)?);
         }
         Ok(Self {
             shared,
@@ -224,12 +235,33 @@ impl Front {
         self.shared.compression.totals()
     }
 
-    /// Stops accepting and waits until every connection has ended.
-    pub(crate) async fn drain(&self) {
-        self.shared.phase.send_replace(Phase::Draining);
+    /// Stops accepting and waits until every connection has ended. If another process accepts from the same sockets
+    /// (`is_handed_over`), queued connections are left to it, and idle ones stay open for [`accept::IDLE_GRACE`].
+    pub(crate) async fn drain(&self, is_handed_over: bool) {
+        self.shared.phase.send_replace(if is_handed_over {
+            Phase::HandedOver
+        } else {
+            Phase::Draining
+        });
         let mut drained = self.shared.drained.subscribe();
         // The sender lives in `shared`.
         let _ = drained.wait_for(|drained| *drained == self.threads).await;
+    }
+
+    /// Waits until every thread has run a task since the call. Never returns while one is blocked.
+    pub(crate) async fn heartbeat(&self) {
+        self.shared.beats.send_modify(|beats| beats.fill(false));
+        self.shared.heartbeat.send_replace(());
+        let mut beats = self.shared.beats.subscribe();
+        // The sender lives in `shared`.
+        let _ = beats.wait_for(|beats| beats.iter().all(|beat| *beat)).await;
+    }
+
+    /// Names of the threads that have not reported since the last call of [`Front::heartbeat`].
+    pub(crate) fn unresponsive_threads(&self) -> Vec<String> {
+        let beats = self.shared.beats.borrow();
+        let missing = beats.iter().enumerate().filter(|(_, beat)| !**beat);
+        missing.map(|(index, _)| thread_name(index)).collect()
     }
 
     /// Ends the threads, with whatever connections are left on them.

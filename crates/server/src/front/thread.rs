@@ -40,6 +40,8 @@ pub(crate) struct Thread {
     app_version: Cell<u64>,
     date: RefCell<Date>,
     ids: RequestIds,
+    /// Whether connections end with their next response.
+    ending: Cell<bool>,
     draining: Cell<bool>,
     connections: RefCell<Slab<Waker>>,
     /// Notified when the last connection has ended.
@@ -88,6 +90,7 @@ impl Thread {
                 until: None,
             }),
             ids: RequestIds::new(index),
+            ending: Cell::new(false),
             draining: Cell::new(false),
             connections: RefCell::default(),
             left: Notify::new(),
@@ -158,8 +161,19 @@ impl Thread {
         self.draining.get()
     }
 
+    /// Whether each connection ends with its next response, unless more requests have been read on it.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get()
+    }
+
+    /// Ends every connection with its next response.
+    pub(super) fn end_with_responses(&self) {
+        self.ending.set(true);
+    }
+
     /// Ends every connection after its current request.
     pub(crate) fn drain(&self) {
+        self.ending.set(true);
         self.draining.set(true);
         for (_, waker) in &*self.connections.borrow() {
             waker.wake_by_ref();

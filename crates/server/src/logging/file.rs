@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -58,7 +59,17 @@ impl RotatingFile {
         }
     }
 
+    /// Reopens the path, whose file may have been renamed or removed. On an error the open file stays in use.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        *self = Self::open(&self.path, self.rotate)?;
+        Ok(())
+    }
+
     fn turn_over(&mut self) -> io::Result<()> {
+        // Another program, or the other process of an upgrade, may have rotated the file already.
+        if !self.is_at_its_path() {
+            return self.reopen();
+        }
         for number in (1..self.rotate.keep).rev() {
             rename_if_there(&self.numbered(number), &self.numbered(number + 1))?;
         }
@@ -66,6 +77,15 @@ impl RotatingFile {
         self.file = append_to(&self.path)?;
         self.bytes = 0;
         Ok(())
+    }
+
+    fn is_at_its_path(&self) -> bool {
+        let same =
+            |open: fs::Metadata, named: fs::Metadata| (open.dev(), open.ino()) == (named.dev(), named.ino());
+        let named = fs::metadata(&self.path);
+        self.file
+            .metadata()
+            .is_ok_and(|open| named.is_ok_and(|named| same(open, named)))
     }
 
     fn numbered(&self, number: usize) -> PathBuf {

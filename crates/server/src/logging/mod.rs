@@ -165,6 +165,11 @@ impl Handle {
         Ok(())
     }
 
+    /// Reopens the log file, which may have been renamed. Earlier lines go to the old one.
+    pub(crate) fn reopen(&self) {
+        self.shared.writer.reopen();
+    }
+
     /// Lines dropped because they came faster than they could be written.
     pub fn lines_lost(&self) -> u64 {
         self.shared.writer.lost()

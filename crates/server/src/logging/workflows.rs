@@ -68,6 +68,11 @@ impl WorkflowLogs {
         Arc::clone(recent.entry(workflow.into()).or_default())
     }
 
+    /// Reopens the files, which may have been renamed.
+    pub(crate) fn reopen(&self) {
+        self.writer.reopen();
+    }
+
     /// Lines dropped because they came faster than they could be written.
     pub(crate) fn lines_lost(&self) -> u64 {
         self.writer.lost()
@@ -159,6 +164,11 @@ impl WorkflowFiles {
             outcome = outcome.and(written);
         }
         outcome
+    }
+
+    /// Closes the files; each is reopened for its next line.
+    pub(super) fn close(&mut self) {
+        self.open.clear();
     }
 
     fn file(&mut self, name: &[u8]) -> io::Result<&mut RotatingFile> {

@@ -38,6 +38,18 @@ impl Output {
             Self::Workflows(files) => files.write(lines),
         }
     }
+
+    /// Reopens files by their paths. On an error the open ones stay in use.
+    fn reopen(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stderr => Ok(()),
+            Self::File(file) => file.reopen(),
+            Self::Workflows(files) => {
+                files.close();
+                Ok(())
+            }
+        }
+    }
 }
 
 /// The buffer and the thread that writes it out.
@@ -59,6 +71,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     lines: Vec<u8>,
+    reopening: bool,
     closing: bool,
     ended: bool,
 }
@@ -90,6 +103,12 @@ impl Writer {
         }
     }
 
+    /// Requests that the output is reopened.
+    pub(super) fn reopen(&self) {
+        self.shared.waiting.lock().reopening = true;
+        self.shared.wake.notify_one();
+    }
+
     pub(super) fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }
@@ -111,9 +130,15 @@ impl Shared {
         let mut lines = Vec::new();
         let mut told = 0;
         loop {
-            let closing = self.take(&mut lines);
+            let Waiting {
+                reopening, closing, ..
+            } = self.take(&mut lines);
             if let Err(error) = output.write(&lines) {
                 self.failed(&lines, &error);
+            }
+            // Lines logged before the request go to the old file.
+            if reopening && let Err(error) = output.reopen() {
+                tracing::error!(target: "forebay::log", cause = %error, "cannot reopen the log file, so the open one stays in use");
             }
             lines.clear();
             lines.shrink_to(WAITING_BYTES_MAX / 16);
@@ -131,18 +156,22 @@ impl Shared {
         }
     }
 
-    /// Waits for lines. Returns true if these are the last.
-    fn take(&self, lines: &mut Vec<u8>) -> bool {
+    /// Waits for lines or another request.
+    fn take(&self, lines: &mut Vec<u8>) -> Waiting {
         let mut waiting = self.waiting.lock();
         self.wake.wait_while(&mut waiting, |waiting| {
-            waiting.lines.is_empty() && !waiting.closing
+            waiting.lines.is_empty() && !waiting.closing && !waiting.reopening
         });
         if !waiting.closing {
             self.wake
                 .wait_while_for(&mut waiting, |waiting| !waiting.closing, COLLECT);
         }
         std::mem::swap(&mut waiting.lines, lines);
-        waiting.closing
+        Waiting {
+            lines: Vec::new(),
+            reopening: std::mem::take(&mut waiting.reopening),
+            ..*waiting
+        }
     }
 
     /// Counts unwritable lines as lost and reports the error on standard error.

@@ -3,7 +3,8 @@
 
 use std::{
     fs::{DirBuilder, File},
-    io::{Read, Seek, Write},
+    io::{self, Read, Seek, Write},
+    os::fd::{AsFd as _, BorrowedFd},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
@@ -19,10 +20,28 @@ const PID_BYTES_MAX: u64 = 16;
 /// The held lock. Its file contains our process id, for the error message of another server.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
+    /// A lock shared with the predecessor, whose id the file still has.
+    pub(super) const fn shared(file: File) -> Self {
+        Self { file }
+    }
+
+    /// The open file; duplicates of it hold the lock as well.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Writes our process id.
+    pub(super) fn sign(&self) -> io::Result<()> {
+        let mut file = &self.file;
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+    }
+
     pub(super) fn take(folder: &Path) -> Result<Self, StoreOpenError> {
         let path = folder.join(FILE);
         let failed = |source| StoreOpenError::Lock {
@@ -34,7 +53,7 @@ impl Lock {
             .mode(0o700)
             .create(folder)
             .map_err(failed)?;
-        let mut file = File::options()
+        let file = File::options()
             .read(true)
             .write(true)
             .create(true)
@@ -55,11 +74,8 @@ impl Lock {
             }
             Err(error) => return Err(failed(error.into())),
         }
-        let written = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
-        written.map_err(failed)?;
-        Ok(Self { _file: file })
+        let lock = Self { file };
+        lock.sign().map_err(failed)?;
+        Ok(lock)
     }
 }

@@ -18,6 +18,8 @@ mod writer;
 
 pub(crate) use crate::config::node_path as path;
 use std::{
+    fs::File,
+    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -124,7 +126,7 @@ pub(crate) struct OpenStore {
     /// Permits for requests that hold a snapshot while other requests get their turn.
     readings: Arc<Semaphore>,
     /// Held until the server ends.
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// A permit to hold a snapshot while a response is sent; released on drop.
@@ -145,8 +147,11 @@ pub(crate) struct StoreFacts {
 
 impl OpenStore {
     /// Opens the store, creating it and the configured indexes if necessary.
-    pub(crate) fn open(config: &config::Store) -> Result<Arc<Self>, StoreOpenError> {
-        let lock = Lock::take(&config.path)?;
+    ///
+    /// During an upgrade (`shared`: the predecessor's lock) both processes lead the store. That is safe: a leader flushes and removes expired
+    /// nodes, both in transactions.
+    pub(crate) fn open(config: &config::Store, shared: Option<File>) -> Result<Arc<Self>, StoreOpenError> {
+        let lock = shared.map_or_else(|| Lock::take(&config.path), |file| Ok(Lock::shared(file)))?;
         let options = Options {
             create: true,
             read_only: false,
@@ -179,8 +184,20 @@ impl OpenStore {
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_max,
             readings: Arc::new(Semaphore::new(readings_max)),
-            _lock: lock,
+            lock,
         }))
+    }
+
+    /// The lock file, to be shared with a successor.
+    pub(crate) fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.file()
+    }
+
+    /// Writes this process's id into the lock file.
+    pub(crate) fn sign_lock(&self) {
+        if let Err(error) = self.lock.sign() {
+            tracing::warn!(target: "forebay::store", cause = %error, "cannot write the process id into the store's lock file");
+        }
     }
 
     pub(crate) fn store(&self) -> &Store {

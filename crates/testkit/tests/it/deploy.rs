@@ -44,7 +44,12 @@ fn whoever_stops_the_server_waits_for_longer_than_it_takes() {
     let drain = number(&text_of("forebay.toml"), "drain_max");
     assert!(number(&text_of("forebay.service"), "TimeoutStopSec") > drain);
     assert!(number(&text_of("compose.yaml"), "stop_grace_period") > drain);
+    let passed = text_of("forebay.socket");
+    let (_, address) = passed.split_once("ListenStream=").expect("it listens");
+    let address = address.lines().next().expect("a line");
+    assert!(text_of("forebay.toml").contains(&format!("listen = [\"{address}\"]")));
     for (file, used) in [
+        ("forebay.service", "Type=notify\n"),
         ("forebay.service", "serve -c /etc/forebay/forebay.toml"),
         ("Dockerfile", "COPY deploy/forebay.toml /etc/forebay/forebay.toml"),
         ("compose.yaml", "dockerfile: deploy/Dockerfile"),

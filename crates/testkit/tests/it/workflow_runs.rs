@@ -1,6 +1,12 @@
 //! Durable runs: they continue without their clients and after a crash, and one key is one run.
 
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
 use forebay_testkit::{Folder, Response, Server, Setup, wait_until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,6 +21,14 @@ const COUNT: (&str, &str) = (
     return new ScriptResult(true, { runs });",
 );
 const FAIL: (&str, &str) = ("fail", "throw new Error('no luck');");
+/// Counts like [`COUNT`], after a second.
+const SLOW: (&str, &str) = (
+    "slow",
+    "const end = Date.now() + 1000;
+    while (Date.now() < end);
+    const runs = store.node('Count', context.getArgs().n).increment(1);
+    return new ScriptResult(true, { runs });",
+);
 const WAIT: (&str, &str) = ("wait", "return new Promise(() => {});");
 
 /// A server with its store in `data`, and these keys under `[workflow]`.
@@ -24,7 +38,7 @@ fn setup(data: &Folder, keys: &str) -> Setup {
         "[store]\npath = \"{}\"\n[workflow]\npath = \"flows\"\ntimeout = \"20s\"\nallow = {{ store = [\"Count\"] }}\n{keys}\n{ROUTES}",
         store.display()
     );
-    rules_of(Setup::new(&config), &[COUNT, FAIL, WAIT])
+    rules_of(Setup::new(&config), &[COUNT, FAIL, SLOW, WAIT])
         .threads(1)
         .admin()
 }
@@ -406,4 +420,42 @@ fn one_who_waits_for_a_run_that_is_promised_gets_what_it_comes_to() {
     drop(busy);
     assert_eq!(waits.response().json()["valueMap"]["runs"], 1);
     assert_eq!(told(&server, "count", "k")["result"]["valueMap"]["runs"], 1);
+}
+
+#[test]
+fn while_one_process_replaces_another_every_accepted_run_is_run_once() {
+    let data = Folder::new();
+    let server = setup(&data, RUNS).start();
+    let before = server.process();
+    accept(&server, "slow", "slow", &json!({ "n": "slow" }));
+    wait_until("a run", || state(&server, "slow", "slow") == "running");
+    let done = AtomicBool::new(false);
+    let asked = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut asked = 0;
+            while !done.load(Ordering::Relaxed) {
+                let fields = format!("{ASYNC}idempotency-key: {asked}\r\n");
+                let response = post(&server, "count", &fields, &json!({ "n": asked }));
+                // One that is over by the time it is accepted is answered with its result.
+                assert!(matches!(response.status, 200 | 202), "{}", response.text());
+                asked += 1;
+            }
+            asked
+        });
+        let upgraded = server.command(&["upgrade"]);
+        assert!(upgraded.status.success(), "{upgraded:?}");
+        wait_until("the process before to end", || !before.is_alive());
+        done.store(true, Ordering::Relaxed);
+        asking.join().expect("every run is accepted")
+    });
+    let after = server.serving();
+    let slow = told(&server, "slow", "slow");
+    assert_eq!(slow["result"]["valueMap"]["runs"], 1, "{slow}");
+    for number in 0..asked {
+        let told = told(&server, "count", &number.to_string());
+        assert_eq!(told["state"], "done", "{told}");
+        assert_eq!(told["result"]["valueMap"]["runs"], 1, "{told}");
+    }
+    after.signal(Signal::TERM);
+    wait_until("the last process to end", || !after.is_alive());
 }

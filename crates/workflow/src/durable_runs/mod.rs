@@ -57,6 +57,8 @@ pub struct DurableRuns<E: Evaluator> {
     entries: Mutex<HashMap<RunName, Arc<Entry>>>,
     /// The workflows in force, which execute the runs.
     runner: watch::Sender<Option<Runner<E>>>,
+    /// Whether [`DurableRuns::begin`] was called.
+    has_begun: watch::Sender<bool>,
     is_ending: watch::Sender<bool>,
     runtime: Handle,
 }
@@ -77,41 +79,52 @@ pub enum RunLookup {
 }
 
 impl<E: Evaluator> DurableRuns<E> {
-    /// Opens the runs of a configuration. Those accepted by an earlier server and unfinished are run once there is a target.
-    ///
-    /// # Errors
-    /// If the storage fails.
+    /// Opens the durable runs without starting them: another process may still execute them. Wait for [`DurableRuns::begun`] before any other use.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
-    pub fn start(storage: Arc<dyn RunStorage>, limits: &DurableRunLimits) -> Result<Arc<Self>, StorageError> {
-        let records = Records::new(storage, &limits.global, limits.kept);
-        let left = records.all_open()?;
-        let kept = Arc::new(Self {
-            records,
+    pub fn new(storage: Arc<dyn RunStorage>, limits: &DurableRunLimits) -> Arc<Self> {
+        Arc::new(Self {
+            records: Records::new(storage, &limits.global, limits.kept),
             open_max: limits.open_max,
             places: Semaphore::new(limits.at_a_time),
             entries: Mutex::default(),
             runner: watch::Sender::new(None),
+            has_begun: watch::Sender::new(false),
             is_ending: watch::Sender::new(false),
             runtime: Handle::current(),
-        });
+        })
+    }
+
+    /// Starts; no other process may execute these runs any more. Unfinished runs of an earlier server are executed once there is a target.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn begin(self: &Arc<Self>) -> Result<(), StorageError> {
+        let left = self.records.all_open()?;
         if !left.is_empty() {
             tracing::info!(target: "forebay::workflow", runs = left.len(), "runs that were accepted and are not over are run");
         }
         for name in left {
             // A run that cannot be read does not affect the others.
-            let Some(asked) = kept.asked(&name) else {
+            let Some(asked) = self.asked(&name) else {
                 continue;
             };
             let entry = Entry::new(&asked, true, Progress::Waiting);
             drop(asked);
-            kept.entries.lock().insert(name.clone(), Arc::clone(&entry));
-            let kept_runs = Arc::clone(&kept);
-            kept.runtime
+            self.entries.lock().insert(name.clone(), Arc::clone(&entry));
+            let kept_runs = Arc::clone(self);
+            self.runtime
                 .spawn(async move { kept_runs.see_to(&name, &entry).await });
         }
-        Ok(kept)
+        self.has_begun.send_replace(true);
+        Ok(())
+    }
+
+    /// Waits for [`DurableRuns::begin`].
+    pub async fn begun(&self) {
+        // The sender lives as long as this does.
+        let _ = self.has_begun.subscribe().wait_for(|begun| *begun).await;
     }
 
     /// Puts these workflows in force.

@@ -112,6 +112,7 @@ pub(super) async fn answer(
         )
         .into());
     };
+    wait_for(kept.begun(), request.deadline, client).await?;
     let name = RunName {
         client: asker.id.map(str::to_owned),
         id: wish.key.map_or_else(new_id, Ok)?,
@@ -194,6 +195,7 @@ pub(in crate::target::workflow) async fn tell(
         client: asker.id.map(str::to_owned),
         id,
     };
+    wait_for(kept.begun(), request.deadline, client).await?;
     let progress = find(kept, request, &name, &workflow, client).await?;
     Ok(json(200, progress.report(&name.id, &workflow)?.into_bytes()))
 }
