@@ -16,6 +16,7 @@ mod front;
 pub mod fuzzing;
 pub mod logging;
 mod metrics;
+mod otlp;
 mod policy;
 mod profiles;
 mod reload;

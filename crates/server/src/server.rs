@@ -26,6 +26,7 @@ use crate::{
     front::{Bound, Front},
     logging,
     metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
+    otlp::{END_MAX, MetricsExporter},
     policy::RateLimiters,
     profiles::Profiles,
     reload::{FIRST_GENERATION, Reload, Reloading},
@@ -236,6 +237,10 @@ impl Server {
                 reason: with_causes(&error),
             })?;
         let supervisor = Supervisor::start()?;
+        let traces = Arc::new(Traces::new(config.trace.as_ref()));
+        if let Some(requests) = traces.traced_requests() {
+            log.name_traces_of(requests);
+        }
         let services = Services {
             supervisor,
             mailboxes: Mailboxes::new(threads),
@@ -246,7 +251,9 @@ impl Server {
             kept_runs,
             workflow_logs: parking_lot::Mutex::default(),
             sources: DatabaseRegistry::default(),
-            traces: Arc::new(Traces::new(config.trace.as_ref())),
+            traces,
+            metrics_exporter: MetricsExporter::default(),
+            log_exporter: log.export(config.trace.as_ref()),
             profiles: Profiles::default(),
             rate_limiters: RateLimiters::default(),
             acme: AcmeClient::default(),
@@ -310,6 +317,11 @@ impl Server {
     pub async fn run(mut self) -> Result<(), RunError> {
         let mut served = JoinSet::new();
         self.shared.check_statements();
+        let trace = self.shared.front.app().config.trace.clone();
+        self.shared
+            .services
+            .metrics_exporter
+            .start(&self.shared, trace.as_ref());
         if let Some(admin) = &mut self.admin {
             let hosts = Hosts::new(&self.shared.front.app().config.admin.hosts);
             served.spawn(http::serve(admin.take(), hosts, Admin::new(self.shared.clone())));
@@ -408,9 +420,22 @@ impl Shared {
                 pool.stopped().await;
             }
         }
-        self.services.traces.end(deadline).await;
+        self.end_export(deadline).await;
         if let Some(store) = &self.services.store {
             store.checkpoint();
+        }
+    }
+
+    /// Sends to the collector what waits for it. No request may be running any more.
+    async fn end_export(&self, deadline: tokio::time::Instant) {
+        let deadline = deadline.min(tokio::time::Instant::now() + END_MAX);
+        tokio::join!(
+            self.services.traces.end(deadline),
+            self.services.metrics_exporter.end(deadline),
+        );
+        // Last, because the other two may have something to log.
+        if let Some(logs) = &self.services.log_exporter {
+            logs.end(deadline).await;
         }
     }
 

@@ -25,9 +25,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 impl Shared {
     /// A snapshot of every counter.
     pub(crate) fn facts(&self) -> Facts {
+        let app = self.front.app();
+        let config = app.config.trace.as_ref();
         let generation = self.reloading.generation();
         let logs = self.services.workflow_logs.lock().clone();
-        let workflow = self.front.app().workflow.clone();
+        let workflow = app.workflow.clone();
         let of_workflows = logs.map_or(0, |logs| logs.lines_lost());
         Facts {
             version: VERSION,
@@ -37,6 +39,10 @@ impl Shared {
             reloads_refused: self.reloading.refused(),
             log_lines_lost: self.services.log.lines_lost() + of_workflows,
             trace_spans: self.services.traces.exported(),
+            log_records: self.services.log_exporter.as_ref().map(|logs| logs.counts()),
+            metric_posts: config
+                .and_then(|trace| trace.metrics_interval)
+                .map(|_| self.services.metrics_exporter.counts()),
             certificates: self.certificates(),
             connections: self.front.connections(),
             kept_bytes: self.services.kept.bytes(),
@@ -44,7 +50,7 @@ impl Shared {
             routes: self.services.routes.totals(),
             store: self.services.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
-            proxies: self.front.app().proxies.clone(),
+            proxies: app.proxies.clone(),
             scripts: self.services.scripts.read(),
             workflows: self.services.workflows.read(),
             workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     rc::Rc,
     sync::{Arc, Once},
     time::{Duration, Instant},
@@ -15,8 +15,10 @@ use crate::{
     logging::Access,
     reply::{Body, HeaderLines, Reply},
     target::{Cors, Request, Upstream},
+    traces::Traced,
 };
 use forebay_router::{Found, Outcome};
+use forebay_trace::Trace;
 
 /// Below it are the proofs that an authority asks for.
 const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
@@ -162,6 +164,8 @@ pub(super) struct Arrival<'a> {
     tls_port: Option<u16>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,
+    /// Set if the request is traced.
+    trace: OnceCell<Trace>,
 }
 
 impl<'a> Arrival<'a> {
@@ -195,6 +199,7 @@ impl<'a> Arrival<'a> {
             transport,
             tls_port: is_redirected.then_some(tls_port),
             upstream: RefCell::default(),
+            trace: OnceCell::new(),
         }
     }
 
@@ -233,6 +238,14 @@ impl<'a> Arrival<'a> {
         }
     }
 
+    /// Starts tracing the request if somebody wants that.
+    pub(super) fn trace(&self, request: &Request<'_>, route: &Route) -> Option<(Traced, Trace)> {
+        let traced = self.thread.shared.traces.begin(request, route)?;
+        let trace = traced.trace().clone();
+        let _ = self.trace.set(trace.clone());
+        Some((traced, trace))
+    }
+
     /// Counts a finished request and writes it to the access log, if there is one.
     pub(super) fn account(&self, route: Option<&Route>, status: u16, bytes: u64, duration: Duration) {
         let counts = route.map_or(&self.app.unrouted, |route| &route.counts);
@@ -258,6 +271,7 @@ impl<'a> Arrival<'a> {
                 request_id: self.id,
                 route: route.map(|route| route.counts.name()),
                 pool: route.and_then(|route| route.target.pool_name()),
+                trace: self.trace.get().and_then(Trace::ids),
                 upstream: upstream.as_ref().map(|used| (used.server.name(), used.duration)),
             });
         }

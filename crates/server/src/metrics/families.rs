@@ -2,16 +2,16 @@
 
 /// A metric family: all metrics of one name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Family {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
     /// Label names, in order.
-    pub(super) labels: &'static [&'static str],
-    pub(super) help: &'static str,
+    pub(crate) labels: &'static [&'static str],
+    pub(crate) help: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -77,6 +77,8 @@ families! {
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
     LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
     TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
+    LOG_RECORDS = Counter "forebay_log_records_total" ["outcome"] "Lines of the log that are posted to the collector (trace.logs): sent, the collector has taken them; dropped, too many bytes of them waited; failed, the collector did not take them, or could not be reached.";
+    METRIC_POSTS = Counter "forebay_metric_posts_total" ["outcome"] "Posts of the metrics to the collector (trace.metrics_interval): sent, or failed.";
     CERTIFICATE_EXPIRY = Gauge "forebay_tls_certificate_expiry_timestamp_seconds" ["certificate"] "Until when a certificate of the listeners ([tls.NAME]) is good, in seconds since 1970.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
