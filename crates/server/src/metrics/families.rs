@@ -164,6 +164,8 @@ families! {
 mod tests {
     use std::fmt::Write;
 
+    use saphyr_parser::{Event, Parser};
+
     use super::*;
 
     /// The table of docs/reference/metrics.md.
@@ -201,5 +203,94 @@ mod tests {
             table(),
             "docs/reference/metrics.md is stale; refresh it: FOREBAY_REFRESH=1 cargo test -p forebay-server --lib metrics"
         );
+    }
+
+    /// The expressions of the alert rules and of the dashboard.
+    fn expressions() -> Vec<String> {
+        let file = |name| {
+            std::fs::read_to_string(format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+        };
+        let mut expressions = Vec::new();
+        let rules = file("prometheus/forebay.rules.yml");
+        let mut is_expression = false;
+        for event in Parser::new_from_str(&rules) {
+            if let (Event::Scalar(text, ..), _) = event.expect("the rules are YAML") {
+                if is_expression {
+                    expressions.push(text.to_string());
+                }
+                is_expression = text == "expr";
+            } else {
+                is_expression = false;
+            }
+        }
+        assert!(expressions.len() > 10, "{expressions:?}");
+        let dashboard: serde_json::Value = serde_json::from_str(&file("grafana/forebay.json")).expect("JSON");
+        let mut ids = std::collections::BTreeSet::new();
+        for panel in dashboard["panels"].as_array().expect("there are panels") {
+            assert!(
+                ids.insert(panel["id"].as_u64()),
+                "two panels have one id: {panel}"
+            );
+            let targets = panel["targets"].as_array().into_iter().flatten();
+            expressions
+                .extend(targets.map(|target| target["expr"].as_str().expect("an expression").to_owned()));
+        }
+        let variables = dashboard["templating"]["list"]
+            .as_array()
+            .expect("there are variables");
+        expressions.extend(
+            variables
+                .iter()
+                .filter_map(|variable| variable["query"].as_str())
+                .map(str::to_owned),
+        );
+        expressions
+    }
+
+    #[test]
+    fn the_dashboard_and_the_alert_rules_use_metrics_and_labels_that_exist() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        for expression in expressions() {
+            let words = || expression.split(|c| !is_word(c));
+            let families: Vec<&Family> = words()
+                .filter(|word| word.starts_with("forebay_") || word.starts_with("process_"))
+                .map(|name| {
+                    let exact = |name: &str, is_part| {
+                        ALL.iter()
+                            .find(|family| family.name == name && (family.kind == Kind::Histogram) == is_part)
+                    };
+                    let parts = ["_bucket", "_sum", "_count"]
+                        .iter()
+                        .find_map(|part| name.strip_suffix(part));
+                    let found = parts
+                        .and_then(|name| exact(name, true))
+                        .or_else(|| exact(name, false));
+                    found.unwrap_or_else(|| panic!("`{name}` is no metric: {expression}"))
+                })
+                .collect();
+            let mut labels: Vec<&str> = families
+                .iter()
+                .flat_map(|family| family.labels)
+                .copied()
+                .collect();
+            labels.extend(["instance", "le"]);
+            let matchers = expression
+                .split('{')
+                .skip(1)
+                .filter_map(|rest| rest.split_once('}'));
+            let matched = matchers.flat_map(|(matchers, _)| matchers.split(','));
+            let matched = matched.map(|matcher| matcher.split(|c| !is_word(c)).next().unwrap());
+            let groups = expression
+                .split("by (")
+                .skip(1)
+                .filter_map(|rest| rest.split_once(')'));
+            let grouped = groups.flat_map(|(names, _)| names.split(", "));
+            for label in matched.chain(grouped) {
+                assert!(
+                    labels.contains(&label),
+                    "no metric has the label `{label}`: {expression}"
+                );
+            }
+        }
     }
 }
