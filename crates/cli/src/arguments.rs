@@ -12,7 +12,7 @@ use forebay_server::config::{Application, CONFIG_FILE, Config, ConfigError, Envi
 use crate::{
     commands::{
         bench, check, completions, explain, guard, load, logs, new, pool, profile, reload, serve, sql,
-        status, store, strip, version, workflow,
+        status, store, strip, top, version, workflow,
     },
     failure::UsageError,
 };
@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     Profile(profile::ProfileArgs),
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     Store(store::StoreArgs),
     Sql(sql::SqlArgs),
     Workflow(workflow::WorkflowArgs),
@@ -73,6 +74,7 @@ impl Command {
             Self::Explain(arguments) => explain::run(&arguments),
             Self::Profile(arguments) => profile::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
+            Self::Top(arguments) => top::run(&arguments),
             Self::Sql(arguments) => sql::run(&arguments),
             Self::Workflow(arguments) => workflow::run(arguments),
             Self::Store(arguments) => store::run(arguments),

@@ -17,5 +17,6 @@ pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod strip;
+pub(crate) mod top;
 pub(crate) mod version;
 pub(crate) mod workflow;
