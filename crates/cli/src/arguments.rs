@@ -15,7 +15,7 @@ use forebay_server::{
 use crate::{
     commands::{
         bench, cache, check, completions, explain, guard, load, logs, new, password, pool, profile, reload,
-        serve, sql, status, store, strip, upgrade, version, workflow,
+        serve, sql, status, store, strip, top, upgrade, version, workflow,
     },
     failure::UsageError,
 };
@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     Profile(profile::ProfileArgs),
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     Store(store::StoreArgs),
     Sql(sql::SqlArgs),
     Workflow(workflow::WorkflowArgs),
@@ -79,6 +80,7 @@ impl Command {
             Self::Explain(arguments) => explain::run(&arguments),
             Self::Profile(arguments) => profile::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
+            Self::Top(arguments) => top::run(&arguments),
             Self::Sql(arguments) => sql::run(&arguments),
             Self::Workflow(arguments) => workflow::run(arguments),
             Self::Store(arguments) => store::run(arguments),

@@ -89,7 +89,18 @@ impl Control {
 
     /// Sends a request and reads the complete body of the response.
     pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> Result<String, ControlError> {
-        match self.exchange(method, target, body, SILENCE_MAX)? {
+        self.ask_within(method, target, body, SILENCE_MAX)
+    }
+
+    /// The same, with another limit on the time without a byte from the server.
+    pub(crate) fn ask_within(
+        &self,
+        method: &str,
+        target: &str,
+        body: &str,
+        silence: Duration,
+    ) -> Result<String, ControlError> {
+        match self.exchange(method, target, body, silence)? {
             (..300, text) => Ok(text),
             (status, text) => Err(refused(&text, status)),
         }

@@ -1,19 +1,22 @@
 //! `[trace]`
 
+use std::time::Duration;
+
 use forebay_script::PostAddress;
 
 use crate::Secret;
 use crate::build::Context;
 use crate::fields::Fields;
+use crate::key::{HOUR, SECOND};
 use crate::section::section;
 use crate::setting::parsed;
 
 section! {
-    /// Traces of requests, for a collector of OpenTelemetry. Without this section none are made.
+    /// Traces of requests, and if asked for also metrics and the log, for a collector of OpenTelemetry. Without this section nothing is sent.
     #[rules(Trace::rules)]
     pub struct Trace {
         /// The collector, as it takes OTLP over HTTP: `http://127.0.0.1:4318`, or with `https:` one whose certificate is of an authority
-        /// that the system trusts. Spans are posted as JSON to `/v1/traces` below it.
+        /// that the system trusts. Spans are posted as JSON to `/v1/traces` below it, metrics to `/v1/metrics`, records of the log to `/v1/logs`.
         otlp: PostAddress,
         /// The share of requests that are traced, among those without a `traceparent`. Of those with one, its sampled flag decides.
         share: f64 = "1.0",
@@ -24,6 +27,10 @@ section! {
         /// Spans that may wait for the collector. Those of a request for which there is no room are dropped, and counted in
         /// `forebay_trace_spans_total`; the request itself goes on.
         queue_max: usize as integer(1, 1_000_000) = "8192",
+        /// How often the metrics are posted, under the names that `/metrics` of the admin listener has. Without it they are not.
+        metrics_interval: Option<Duration> as duration(SECOND, HOUR),
+        /// Whether the lines of the log are posted as log records, those of its access log included.
+        logs: bool = "false",
     }
 }
 

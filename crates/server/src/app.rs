@@ -41,8 +41,9 @@ use crate::{
     config::{self, Config, PathKind},
     failure::Refusal,
     front::{Client, Head},
-    logging::{self, AccessLog, LoggingError, WorkflowLogs},
+    logging::{self, AccessLog, LogExporter, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
+    otlp::MetricsExporter,
     policy::{
         BodySchema, CHECKED_BYTES_MAX, Left, Policies, RateLimiters,
         cache::{Caches, caches},
@@ -85,6 +86,10 @@ pub(crate) struct Services {
     pub(crate) sources: DatabaseRegistry,
     /// Request tracing.
     pub(crate) traces: Arc<Traces>,
+    /// Posts the metrics to a collector, if `trace.metrics_interval` is configured.
+    pub(crate) metrics_exporter: MetricsExporter,
+    /// Posts the log's lines to a collector; present if `trace.logs` is configured.
+    pub(crate) log_exporter: Option<Arc<LogExporter>>,
     pub(crate) profiles: Profiles,
     pub(crate) rate_limiters: RateLimiters,
     /// Obtains and renews certificates.
@@ -462,7 +467,7 @@ impl App {
             policies: Policies::new(config.server.policy.iter(), &config, &services.rate_limiters, &caches)?,
             caches,
             unrouted: services.routes.unrouted(),
-            access_log: config.log.access.then(|| services.log.access_log()),
+            access_log: config.log.access.then(|| services.log.access_log(services.log_exporter.clone())),
             config,
             problems: services.problems.clone(),
             held,
@@ -795,7 +800,8 @@ fn workflow_logs(
     };
     let current = services.workflow_logs.lock().clone();
     let current = current.filter(|logs| logs.folder() == folder);
-    let logs = current.map_or_else(|| WorkflowLogs::start(folder, workflow.logs_rotate), Ok);
+    let start = || WorkflowLogs::start(folder, workflow.logs_rotate, services.log_exporter.clone());
+    let logs = current.map_or_else(start, Ok);
     logs.map(Some).map_err(BuildError::WorkflowLogs)
 }
 

@@ -8,9 +8,13 @@ use tokio::sync::Semaphore;
 use tracing::Level;
 
 use crate::{
-    admin::http::{BODY_BYTES_MAX, Events, Follow, Request, Response, Service},
+    admin::{
+        METRICS_CONTENT_TYPE,
+        http::{BODY_BYTES_MAX, Events, Follow, Request, Response, Service},
+    },
     config::{Route, Target},
     failure,
+    metrics::exposition,
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
     server::Shared,
@@ -62,6 +66,7 @@ impl Service for Control {
         let segments: Vec<&str> = request.path.split('/').skip(1).collect();
         match (segments.as_slice(), request.method.as_str()) {
             (["status"], "GET") => Response::json(200, &self.shared.status()),
+            (["metrics"], "GET") => Response::text(METRICS_CONTENT_TYPE, exposition(&self.shared.facts())),
             (["logs"], "GET") => self.logs(&request),
             (["reload"], "POST") => self.reload().await,
             (["upgrade"], "POST") => self.upgrade().await,
@@ -75,7 +80,7 @@ impl Service for Control {
             (["samples", run], "GET") => self.sampled(run),
             (["profiles"], "POST") => self.profile(&request).await,
             (["releases", ..], _) => self.releases(request).await,
-            (["status" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
+            (["status" | "metrics" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
             (
                 ["reload" | "upgrade" | "stop" | "traces" | "samples" | "profiles"]
                 | ["pools", _, "resize"]
@@ -85,7 +90,7 @@ impl Service for Control {
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /logs, POST /reload, POST /upgrade, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
+                "there are GET /status, GET /metrics, GET /logs, POST /reload, POST /upgrade, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
             ),
         }
     }

@@ -17,6 +17,7 @@ mod front;
 pub mod fuzzing;
 pub mod logging;
 mod metrics;
+mod otlp;
 mod policy;
 mod privileges;
 mod profiles;

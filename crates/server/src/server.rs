@@ -28,6 +28,7 @@ use crate::{
     front::{Bound, Front, SocketFileOwner},
     logging,
     metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
+    otlp::{END_MAX, MetricsExporter},
     policy::RateLimiters,
     privileges::{self, PrivilegeError},
     profiles::Profiles,
@@ -256,6 +257,10 @@ impl Server {
             })?;
         }
         let supervisor = Supervisor::start()?;
+        let traces = Arc::new(Traces::new(config.trace.as_ref()));
+        if let Some(requests) = traces.traced_requests() {
+            log.name_traces_of(requests);
+        }
         let services = Services {
             supervisor,
             mailboxes: Mailboxes::new(threads),
@@ -267,7 +272,9 @@ impl Server {
             kept_runs,
             workflow_logs: parking_lot::Mutex::default(),
             sources: DatabaseRegistry::default(),
-            traces: Arc::new(Traces::new(config.trace.as_ref())),
+            traces,
+            metrics_exporter: MetricsExporter::default(),
+            log_exporter: log.export(config.trace.as_ref()),
             profiles: Profiles::default(),
             rate_limiters: RateLimiters::default(),
             acme: AcmeClient::default(),
@@ -344,6 +351,8 @@ impl Server {
         shared.manager.ready(&shared.serving());
         let mut served = JoinSet::new();
         shared.check_statements();
+        let trace = shared.front.app().config.trace.clone();
+        shared.services.metrics_exporter.start(shared, trace.as_ref());
         let is_handed_over = sync::watch::Sender::new(false);
         let mut admin = shared.serve_admin(&is_handed_over);
         served.spawn(keep_watchdog(shared.clone()));
@@ -520,9 +529,22 @@ impl Shared {
                 pool.stopped().await;
             }
         }
-        self.services.traces.end(deadline).await;
+        self.end_export(deadline).await;
         if let Some(store) = &self.services.store {
             store.checkpoint();
+        }
+    }
+
+    /// Sends to the collector what waits for it. No request may be running any more.
+    async fn end_export(&self, deadline: tokio::time::Instant) {
+        let deadline = deadline.min(tokio::time::Instant::now() + END_MAX);
+        tokio::join!(
+            self.services.traces.end(deadline),
+            self.services.metrics_exporter.end(deadline),
+        );
+        // Last, because the other two may have something to log.
+        if let Some(logs) = &self.services.log_exporter {
+            logs.end(deadline).await;
         }
     }
 

@@ -124,6 +124,12 @@ impl Trace {
         self.0.traceparent.as_deref()
     }
 
+    /// The ids of the trace and of the request's span in it, as hexadecimal digits; `None` if nobody else is told of them.
+    pub fn ids(&self) -> Option<(&str, &str)> {
+        let mut parts = self.traceparent()?.split('-').skip(1);
+        parts.next().zip(parts.next())
+    }
+
     /// Records a span, unless the record is full or the request has ended.
     pub fn record(&self, span: Span) {
         let mut record = self.0.record.lock();

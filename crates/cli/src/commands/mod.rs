@@ -19,6 +19,7 @@ pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod strip;
+pub(crate) mod top;
 pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod workflow;

@@ -28,6 +28,7 @@ mod store_nodes;
 mod store_shell;
 mod store_transfer;
 mod terminal;
+mod top;
 mod typescript;
 mod workflow;
 mod workflow_seed;

@@ -113,6 +113,8 @@ share = "${SHARE:-0.25}"
 headers = { Authorization = "Bearer x" }
 service = "shop"
 queue_max = 100
+metrics_interval = "15s"
+logs = true
 
 [log]
 level = "info,forebay::pool=debug"

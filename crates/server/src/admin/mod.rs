@@ -17,7 +17,7 @@ pub(crate) use self::http::Hosts;
 use self::http::{Request, Response, Service};
 use crate::{metrics::exposition, server::Shared};
 
-const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const PATHS: [&str; 6] = [
     "/health/live",

@@ -25,9 +25,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 impl Shared {
     /// A snapshot of every counter.
     pub(crate) fn facts(&self) -> Facts {
+        let app = self.front.app();
+        let config = app.config.trace.as_ref();
         let generation = self.reloading.generation();
         let logs = self.services.workflow_logs.lock().clone();
-        let app = self.front.app();
         let caches = app.caches.iter();
         let workflow = app.workflow.clone();
         let of_workflows = logs.map_or(0, |logs| logs.lines_lost());
@@ -39,6 +40,10 @@ impl Shared {
             reloads_refused: self.reloading.refused(),
             log_lines_lost: self.services.log.lines_lost() + of_workflows,
             trace_spans: self.services.traces.exported(),
+            log_records: self.services.log_exporter.as_ref().map(|logs| logs.counts()),
+            metric_posts: config
+                .and_then(|trace| trace.metrics_interval)
+                .map(|_| self.services.metrics_exporter.counts()),
             certificates: self.certificates(),
             connections: self.front.connections(),
             kept_bytes: self.services.kept.bytes(),

@@ -236,8 +236,7 @@ impl<S: Stream> Exchange<S> {
             Lookup::Route(found) => {
                 let request = arrival.request(&found);
                 let route = found.target;
-                let traced = thread.shared.traces.begin(&request, route);
-                let trace = traced.as_ref().map(|traced| traced.trace().clone());
+                let (traced, trace) = arrival.trace(&request, route).unzip();
                 let next = {
                     let answering = pin!(self.answer_route(&request, route));
                     forebay_trace::within(trace, answering).await

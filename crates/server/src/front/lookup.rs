@@ -20,9 +20,11 @@ use crate::{
     logging::Access,
     reply::{Body, HeaderLines, Reply},
     target::{Cors, Request, Upstream, Via},
+    traces::Traced,
 };
 use forebay_auth::Identity;
 use forebay_router::{Found, Outcome, Template};
+use forebay_trace::Trace;
 
 /// Below it are the proofs that an authority asks for.
 const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
@@ -181,6 +183,8 @@ pub(super) struct Arrival<'a> {
     identity: OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,
+    /// Set if the request is traced.
+    trace: OnceCell<Trace>,
     rewritten: OnceCell<Box<Rewritten<'a>>>,
 }
 
@@ -227,6 +231,7 @@ impl<'a> Arrival<'a> {
             identity: OnceCell::new(),
             upstream: RefCell::default(),
             rewritten: OnceCell::new(),
+            trace: OnceCell::new(),
         }
     }
 
@@ -303,6 +308,14 @@ impl<'a> Arrival<'a> {
         }
     }
 
+    /// Starts tracing the request if somebody wants that.
+    pub(super) fn trace(&self, request: &Request<'_>, route: &Route) -> Option<(Traced, Trace)> {
+        let traced = self.thread.shared.traces.begin(request, route)?;
+        let trace = traced.trace().clone();
+        let _ = self.trace.set(trace.clone());
+        Some((traced, trace))
+    }
+
     /// Counts a finished request and writes it to the access log, if there is one.
     pub(super) fn account(&self, route: Option<&Route>, status: u16, bytes: u64, duration: Duration) {
         let counts = route.map_or(&self.app.unrouted, |route| &route.counts);
@@ -329,6 +342,7 @@ impl<'a> Arrival<'a> {
                 request_id: self.id,
                 route: route.map(|route| route.counts.name()),
                 pool: route.and_then(|route| route.target.pool_name()),
+                trace: self.trace.get().and_then(Trace::ids),
                 upstream: upstream.as_ref().map(|used| (used.server.name(), used.duration)),
             });
         }

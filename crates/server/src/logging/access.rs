@@ -1,15 +1,23 @@
 //! The access log: one line per request, in the log's format. These lines bypass `tracing`, whose events would cost more than a short
 //! request itself, but go to the same output.
 
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use tracing::Level;
 
 use super::{
-    Handle,
+    Entry, Handle, LogExporter,
     line::{Form, timestamp},
 };
 
 use crate::front::Version;
 
+/// The target of all its lines.
+pub(crate) const ACCESS_TARGET: &str = "forebay::access";
 /// Longest request field logged; longer ones are truncated.
 const FIELD_BYTES_MAX: usize = 1024;
 
@@ -17,6 +25,7 @@ const FIELD_BYTES_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog {
     handle: Handle,
+    exporter: Option<Arc<LogExporter>>,
 }
 
 /// The access log entry of one answered request.
@@ -46,20 +55,35 @@ pub(crate) struct Access<'a> {
     pub(crate) pool: Option<&'a str>,
     /// The server that answered if another one did, and the time until its response began.
     pub(crate) upstream: Option<(&'a str, Duration)>,
+    /// The ids of the request's trace and span, if it is traced for a collector.
+    pub(crate) trace: Option<(&'a str, &'a str)>,
 }
 
 impl AccessLog {
-    pub(super) const fn new(handle: Handle) -> Self {
-        Self { handle }
+    pub(super) const fn new(handle: Handle, exporter: Option<Arc<LogExporter>>) -> Self {
+        Self { handle, exporter }
     }
 
     pub(crate) fn write(&self, access: &Access<'_>) {
         let shared = &self.handle.shared;
-        let line = match shared.form {
-            Form::Json => access.json(&timestamp()),
-            Form::Text { .. } => access.text(&timestamp()),
-        };
-        shared.writer.push(line.as_bytes());
+        let timestamp = timestamp();
+        let is_json = shared.form == Form::Json;
+        if !is_json {
+            shared.writer.push(access.text(&timestamp).as_bytes());
+        }
+        if is_json || self.exporter.is_some() {
+            let json = access.json(&timestamp);
+            if is_json {
+                shared.writer.push(json.as_bytes());
+            }
+            if let Some(exporter) = &self.exporter {
+                exporter.put(Arc::new(Entry {
+                    level: Level::INFO,
+                    at: SystemTime::now(),
+                    json,
+                }));
+            }
+        }
     }
 }
 
@@ -129,6 +153,10 @@ impl Access<'_> {
                 put_json(&mut line, value);
                 line.push('"');
             }
+        }
+        if let Some((trace, span)) = self.trace {
+            write!(line, ",\"trace_id\":\"{trace}\",\"span_id\":\"{span}\"")
+                .expect("a String takes everything");
         }
         if let Some((server, duration)) = self.upstream {
             line.push_str(",\"upstream\":\"");
@@ -226,6 +254,7 @@ mod tests {
             route: Some("/:name"),
             pool: Some("api"),
             upstream: None,
+            trace: None,
         }
     }
 
@@ -244,6 +273,7 @@ mod tests {
             user: "ada",
             referer: b"x",
             upstream: Some(("http://10.0.0.1:80", Duration::from_millis(1))),
+            trace: Some(("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")),
             ..access()
         };
         let line: serde_json::Value = serde_json::from_str(&whole.json(TIME)).unwrap();

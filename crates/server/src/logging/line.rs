@@ -3,8 +3,11 @@
 use std::{
     fmt::{self, Write},
     str::FromStr,
+    sync::Arc,
+    time::SystemTime as Clock,
 };
 
+use forebay_trace::Trace;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use tracing::{Event, Level, Subscriber, field::Field};
@@ -15,6 +18,7 @@ use tracing_subscriber::{
 };
 
 use super::{Entry, Handle};
+use crate::traces::TracedRequests;
 
 /// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
+        fields.add_trace(self.handle.shared.traced_requests.get());
         let line = Line {
             timestamp: timestamp(),
             level: *event.metadata().level(),
@@ -53,6 +58,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         }
         shared.recent.push(Entry {
             level: line.level,
+            at: Clock::now(),
             json,
         });
     }
@@ -83,6 +89,22 @@ struct Fields {
 }
 
 impl Fields {
+    /// Adds the ids of the trace that the event belongs to: that of the request this thread works for, or that the event names.
+    fn add_trace(&mut self, requests: Option<&Arc<TracedRequests>>) {
+        let trace = forebay_trace::current();
+        let current = trace.as_ref().and_then(Trace::ids);
+        let current = current.map(|(trace, span)| (trace.to_owned(), span.to_owned()));
+        let named = || {
+            let mut fields = self.others.iter();
+            let (_, request) = fields.find(|(name, _)| matches!(*name, "request" | "request_id"))?;
+            requests?.find(request.as_str()?)
+        };
+        if let Some((trace, span)) = current.or_else(named) {
+            self.others
+                .extend([("trace_id", trace.into()), ("span_id", span.into())]);
+        }
+    }
+
     fn put(&mut self, field: &Field, value: Value) {
         self.others.push((field.name(), value));
     }
@@ -207,7 +229,7 @@ pub fn readable(json: &str, colour: bool) -> Option<String> {
 }
 
 /// The members of a JSON object in order.
-struct Members(Vec<(String, Value)>);
+pub(crate) struct Members(pub(crate) Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

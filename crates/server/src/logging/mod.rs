@@ -14,7 +14,7 @@ use std::{
     io::{self, IsTerminal},
     path::PathBuf,
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use parking_lot::Mutex;
@@ -22,7 +22,8 @@ use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt, reload
 
 pub use self::line::readable;
 pub(crate) use self::{
-    access::{Access, AccessLog},
+    access::{ACCESS_TARGET, Access, AccessLog},
+    line::Members,
     recent::{Entry, Feed, Missed, Recent},
     workflows::WorkflowLogs,
 };
@@ -31,7 +32,11 @@ use self::{
     line::{Form, Lines},
     writer::{Output, Writer},
 };
-use crate::config::{self, LogFormat};
+use crate::{
+    config::{self, LogFormat},
+    otlp::{Exporter, LOG_BYTES_MAX},
+    traces::TracedRequests,
+};
 
 /// The log cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +74,9 @@ pub struct Logging {
     handle: Handle,
 }
 
+/// The queue of lines for a collector.
+pub(crate) type LogExporter = Exporter<Arc<Entry>>;
+
 /// A handle to the log for the rest of the program.
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -82,6 +90,8 @@ struct Shared {
     form: Form,
     filter: reload::Handle<Targets, Registry>,
     level: Mutex<String>,
+    /// Set if requests are traced for a collector.
+    traced_requests: OnceLock<Arc<TracedRequests>>,
 }
 
 /// Sets up the process's log as configured in `[log]`.
@@ -120,6 +130,7 @@ fn start(
         form,
         filter: filter_handle,
         level: Mutex::new(log.level.clone()),
+        traced_requests: OnceLock::new(),
     });
     let handle = Handle { shared };
     let subscriber = Registry::default().with(filter).with(Lines::new(handle.clone()));
@@ -181,7 +192,23 @@ impl Handle {
     }
 
     /// The writer of access log entries.
-    pub(crate) fn access_log(&self) -> AccessLog {
-        AccessLog::new(self.clone())
+    pub(crate) fn access_log(&self, exporter: Option<Arc<LogExporter>>) -> AccessLog {
+        AccessLog::new(self.clone(), exporter)
+    }
+
+    /// Has lines that name a traced request name its trace, too.
+    pub(crate) fn name_traces_of(&self, requests: Arc<TracedRequests>) {
+        // One process has one server; a second one in a test does not trace.
+        let _ = self.shared.traced_requests.set(requests);
+    }
+
+    /// Exports the events of the last moments and all that follow to a collector, if the configuration says so.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O and time.
+    pub(crate) fn export(&self, trace: Option<&config::Trace>) -> Option<Arc<LogExporter>> {
+        let exporter = Exporter::start(trace.filter(|trace| trace.logs)?, LOG_BYTES_MAX);
+        self.shared.recent.export_to(&exporter);
+        Some(exporter)
     }
 }

@@ -1,10 +1,12 @@
 //! The most recent events, kept for the control socket, and a feed of new ones.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tracing::Level;
+
+use super::LogExporter;
 
 /// Number of events kept.
 const KEPT: usize = 1000;
@@ -15,14 +17,21 @@ const BEHIND_MAX: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) level: Level,
+    pub(crate) at: SystemTime,
     /// The event as JSON, with its line feed.
     pub(crate) json: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct Recent {
-    kept: Mutex<VecDeque<Arc<Entry>>>,
+    kept: Mutex<Kept>,
     feed: broadcast::Sender<Arc<Entry>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: VecDeque<Arc<Entry>>,
+    exporter: Option<Arc<LogExporter>>,
 }
 
 /// A feed of new events.
@@ -48,19 +57,31 @@ impl Recent {
     pub(super) fn push(&self, entry: Entry) {
         let entry = Arc::new(entry);
         let mut kept = self.kept.lock();
-        if kept.len() == KEPT {
-            kept.pop_front();
+        if kept.entries.len() == KEPT {
+            kept.entries.pop_front();
         }
-        kept.push_back(entry.clone());
+        kept.entries.push_back(entry.clone());
+        if let Some(exporter) = &kept.exporter {
+            exporter.put(entry.clone());
+        }
         // Sent under the lock, so that a caller of [`Recent::look`] sees each event exactly once. It is fine if there are no followers.
         let _ = self.feed.send(entry);
+    }
+
+    /// Queues the kept events and all that follow for a collector.
+    pub(super) fn export_to(&self, exporter: &Arc<LogExporter>) {
+        let mut kept = self.kept.lock();
+        for entry in &kept.entries {
+            exporter.put(entry.clone());
+        }
+        kept.exporter = Some(exporter.clone());
     }
 
     /// The kept events, oldest first, and a feed of those that follow.
     pub(crate) fn look(&self) -> (Vec<Arc<Entry>>, Feed) {
         let kept = self.kept.lock();
         (
-            kept.iter().cloned().collect(),
+            kept.entries.iter().cloned().collect(),
             Feed {
                 events: self.feed.subscribe(),
             },
@@ -89,6 +110,7 @@ mod tests {
     fn entry(number: usize) -> Entry {
         Entry {
             level: Level::INFO,
+            at: SystemTime::now(),
             json: number.to_string(),
         }
     }

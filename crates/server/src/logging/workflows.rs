@@ -7,14 +7,16 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
+use forebay_trace::Trace;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::Level;
 
 use super::{
-    Entry, LoggingError, Recent,
+    Entry, LogExporter, LoggingError, Recent,
     file::RotatingFile,
     line::timestamp,
     writer::{Output, Writer},
@@ -31,13 +33,18 @@ const NAME_BYTES_MAX: usize = 200;
 pub(crate) struct WorkflowLogs {
     folder: PathBuf,
     writer: Writer,
+    exporter: Option<Arc<LogExporter>>,
     /// The most recent lines of each workflow.
     recent: Mutex<HashMap<Arc<str>, Arc<Recent>>>,
 }
 
 impl WorkflowLogs {
     /// Starts logging into a folder, which is created if there is none.
-    pub(crate) fn start(folder: &Path, rotate: LogRotation) -> Result<Arc<Self>, LoggingError> {
+    pub(crate) fn start(
+        folder: &Path,
+        rotate: LogRotation,
+        exporter: Option<Arc<LogExporter>>,
+    ) -> Result<Arc<Self>, LoggingError> {
         fs::create_dir_all(folder).map_err(|source| LoggingError::File {
             file: folder.to_owned(),
             source,
@@ -50,6 +57,7 @@ impl WorkflowLogs {
         Ok(Arc::new(Self {
             folder: folder.to_owned(),
             writer: Writer::start(Output::Workflows(files)).map_err(LoggingError::Thread)?,
+            exporter,
             recent: Mutex::default(),
         }))
     }
@@ -65,7 +73,12 @@ impl WorkflowLogs {
         if let Some(found) = recent.get(workflow) {
             return Arc::clone(found);
         }
-        Arc::clone(recent.entry(workflow.into()).or_default())
+        let new = Arc::new(Recent::default());
+        if let Some(exporter) = &self.exporter {
+            new.export_to(exporter);
+        }
+        recent.insert(workflow.into(), Arc::clone(&new));
+        new
     }
 
     /// Reopens the files, which may have been renamed.
@@ -123,9 +136,17 @@ impl forebay_workflow::RunLog for RunLog {
         member("node", node.map(|(id, _)| id));
         member("node_name", node.and_then(|(_, name)| name));
         member("stack", stack);
+        let trace = forebay_trace::current();
+        let ids = trace.as_ref().and_then(Trace::ids);
+        member("trace_id", ids.map(|(trace, _)| trace));
+        member("span_id", ids.map(|(_, span)| span));
         json.push_str("}\n");
         let _ = write!(self.lines, "{workflow}\t{json}");
-        self.recent.push(Entry { level, json });
+        self.recent.push(Entry {
+            level,
+            at: SystemTime::now(),
+            json,
+        });
     }
 }
 
@@ -216,7 +237,7 @@ mod tests {
             size: 1 << 20,
             keep: 1,
         };
-        let logs = WorkflowLogs::start(&folder, rotate).unwrap();
+        let logs = WorkflowLogs::start(&folder, rotate, None).unwrap();
         let write = |workflow: &str| logs.of_run(workflow, "r").line(Level::INFO, "text", None, None);
         write("quiet");
         (0..5000).for_each(|_| write("loud"));
@@ -233,7 +254,7 @@ mod tests {
             size: 1 << 20,
             keep: 1,
         };
-        let logs = WorkflowLogs::start(&folder, rotate).unwrap();
+        let logs = WorkflowLogs::start(&folder, rotate, None).unwrap();
         for workflow in ["order", "../x y", ""] {
             let mut run = logs.of_run(workflow, "r\"1");
             run.line(Level::INFO, "tab\tand\nline", None, None);

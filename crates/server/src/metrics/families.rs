@@ -2,16 +2,16 @@
 
 /// A metric family: all metrics of one name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Family {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
+pub(crate) struct Family {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
     /// Label names, in order.
-    pub(super) labels: &'static [&'static str],
-    pub(super) help: &'static str,
+    pub(crate) labels: &'static [&'static str],
+    pub(crate) help: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -77,6 +77,8 @@ families! {
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
     LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
     TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
+    LOG_RECORDS = Counter "forebay_log_records_total" ["outcome"] "Lines of the log that are posted to the collector (trace.logs): sent, the collector has taken them; dropped, too many bytes of them waited; failed, the collector did not take them, or could not be reached.";
+    METRIC_POSTS = Counter "forebay_metric_posts_total" ["outcome"] "Posts of the metrics to the collector (trace.metrics_interval): sent, or failed.";
     CERTIFICATE_EXPIRY = Gauge "forebay_tls_certificate_expiry_timestamp_seconds" ["certificate"] "Until when a certificate of the listeners ([tls.NAME]) is good, in seconds since 1970.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
@@ -166,6 +168,8 @@ families! {
 mod tests {
     use std::fmt::Write;
 
+    use saphyr_parser::{Event, Parser};
+
     use super::*;
 
     /// The table of docs/reference/metrics.md.
@@ -203,5 +207,94 @@ mod tests {
             table(),
             "docs/reference/metrics.md is stale; refresh it: FOREBAY_REFRESH=1 cargo test -p forebay-server --lib metrics"
         );
+    }
+
+    /// The expressions of the alert rules and of the dashboard.
+    fn expressions() -> Vec<String> {
+        let file = |name| {
+            std::fs::read_to_string(format!("{}/../../deploy/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+        };
+        let mut expressions = Vec::new();
+        let rules = file("prometheus/forebay.rules.yml");
+        let mut is_expression = false;
+        for event in Parser::new_from_str(&rules) {
+            if let (Event::Scalar(text, ..), _) = event.expect("the rules are YAML") {
+                if is_expression {
+                    expressions.push(text.to_string());
+                }
+                is_expression = text == "expr";
+            } else {
+                is_expression = false;
+            }
+        }
+        assert!(expressions.len() > 10, "{expressions:?}");
+        let dashboard: serde_json::Value = serde_json::from_str(&file("grafana/forebay.json")).expect("JSON");
+        let mut ids = std::collections::BTreeSet::new();
+        for panel in dashboard["panels"].as_array().expect("there are panels") {
+            assert!(
+                ids.insert(panel["id"].as_u64()),
+                "two panels have one id: {panel}"
+            );
+            let targets = panel["targets"].as_array().into_iter().flatten();
+            expressions
+                .extend(targets.map(|target| target["expr"].as_str().expect("an expression").to_owned()));
+        }
+        let variables = dashboard["templating"]["list"]
+            .as_array()
+            .expect("there are variables");
+        expressions.extend(
+            variables
+                .iter()
+                .filter_map(|variable| variable["query"].as_str())
+                .map(str::to_owned),
+        );
+        expressions
+    }
+
+    #[test]
+    fn the_dashboard_and_the_alert_rules_use_metrics_and_labels_that_exist() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        for expression in expressions() {
+            let words = || expression.split(|c| !is_word(c));
+            let families: Vec<&Family> = words()
+                .filter(|word| word.starts_with("forebay_") || word.starts_with("process_"))
+                .map(|name| {
+                    let exact = |name: &str, is_part| {
+                        ALL.iter()
+                            .find(|family| family.name == name && (family.kind == Kind::Histogram) == is_part)
+                    };
+                    let parts = ["_bucket", "_sum", "_count"]
+                        .iter()
+                        .find_map(|part| name.strip_suffix(part));
+                    let found = parts
+                        .and_then(|name| exact(name, true))
+                        .or_else(|| exact(name, false));
+                    found.unwrap_or_else(|| panic!("`{name}` is no metric: {expression}"))
+                })
+                .collect();
+            let mut labels: Vec<&str> = families
+                .iter()
+                .flat_map(|family| family.labels)
+                .copied()
+                .collect();
+            labels.extend(["instance", "le"]);
+            let matchers = expression
+                .split('{')
+                .skip(1)
+                .filter_map(|rest| rest.split_once('}'));
+            let matched = matchers.flat_map(|(matchers, _)| matchers.split(','));
+            let matched = matched.map(|matcher| matcher.split(|c| !is_word(c)).next().unwrap());
+            let groups = expression
+                .split("by (")
+                .skip(1)
+                .filter_map(|rest| rest.split_once(')'));
+            let grouped = groups.flat_map(|(names, _)| names.split(", "));
+            for label in matched.chain(grouped) {
+                assert!(
+                    labels.contains(&label),
+                    "no metric has the label `{label}`: {expression}"
+                );
+            }
+        }
     }
 }

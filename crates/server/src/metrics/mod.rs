@@ -1,6 +1,7 @@
 //! The server's metrics, which survive reloads, and their export to monitoring.
 
 mod durations;
+mod facts;
 mod families;
 mod pools;
 mod process;
@@ -10,9 +11,11 @@ mod scripts;
 mod workflows;
 
 pub(crate) use self::{
+    facts::{CertificateFacts, Facts, Histogram, Sink, write},
+    families::{Family, Kind},
     pools::PoolRegistry,
     process::ProcessUse,
-    prometheus::{CertificateFacts, Facts, exposition},
+    prometheus::exposition,
     routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, name_of},
     scripts::ScriptMetrics,
     workflows::{RUN_OUTCOMES, WorkflowMetrics, WorkflowTotals},

@@ -6,6 +6,7 @@
 //! If the configuration names a collector, requests are traced for it as well; then a caller's trace context decides which.
 
 mod context;
+mod ids;
 mod otlp;
 mod report;
 
@@ -24,8 +25,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::context::Caller;
 use self::otlp::{Exporter, Sampled as ForCollector};
-pub(crate) use self::{otlp::SPAN_OUTCOMES, report::TraceReport};
-use crate::{app::Route, config, target::Request};
+pub(crate) use self::{ids::TracedRequests, report::TraceReport};
+use crate::{app::Route, config, otlp::OUTCOMES, target::Request};
 
 /// The request header that carries a token.
 pub(crate) const HEADER: &str = "forebay-trace";
@@ -47,7 +48,7 @@ pub(crate) struct Traces {
     wanted: AtomicUsize,
     state: Mutex<State>,
     /// Present if `[trace]` is configured, which cannot change while the server runs.
-    exporter: Option<Arc<Exporter>>,
+    exporter: Option<Exporter>,
 }
 
 #[derive(Debug, Default)]
@@ -146,9 +147,14 @@ impl Traces {
         }
     }
 
-    /// Numbers of exported spans, in the order of [`SPAN_OUTCOMES`]; `None` without a collector.
-    pub(crate) fn exported(&self) -> Option<[u64; SPAN_OUTCOMES.len()]> {
-        self.exporter.as_ref().map(|exporter| exporter.counts())
+    /// Numbers of exported spans, in the order of [`OUTCOMES`]; `None` without a collector.
+    pub(crate) fn exported(&self) -> Option<[u64; OUTCOMES.len()]> {
+        self.exporter.as_ref().map(Exporter::counts)
+    }
+
+    /// The requests that were last traced for a collector; `None` without one.
+    pub(crate) fn traced_requests(&self) -> Option<Arc<TracedRequests>> {
+        self.exporter.as_ref().map(Exporter::requests)
     }
 
     /// Flushes traces to the collector until the deadline. No request may be running any more.

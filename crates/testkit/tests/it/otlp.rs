@@ -1,6 +1,7 @@
-//! Traces of requests, as an OpenTelemetry collector receives them.
+//! Traces of requests, metrics and the log, as an OpenTelemetry collector receives them.
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
@@ -57,10 +58,31 @@ impl Collector {
         self.posts.lock().expect("nobody panics with it").clone()
     }
 
+    /// The posts to this path.
+    fn posts_to(&self, path: &str) -> Vec<Post> {
+        let line = format!("POST {path} HTTP/1.1");
+        let posts = self.posts().into_iter();
+        posts.filter(|post| post.head[0] == line).collect()
+    }
+
     /// All spans of all posts.
     fn spans(&self) -> Vec<Value> {
-        let posts = self.posts();
+        let posts = self.posts_to("/v1/traces");
         posts.iter().flat_map(|post| spans(&post.body)).collect()
+    }
+
+    /// All log records, each with its scope's name.
+    fn log_records(&self) -> Vec<(String, Value)> {
+        let posts = self.posts_to("/v1/logs");
+        let scopes = posts
+            .iter()
+            .flat_map(|post| list(&post.body["resourceLogs"][0]["scopeLogs"]));
+        let of_scope = |scope: &Value| {
+            let name = scope["scope"]["name"].as_str().expect("it has a name").to_owned();
+            let records = list(&scope["logRecords"]).to_vec();
+            records.into_iter().map(move |record| (name.clone(), record))
+        };
+        scopes.flat_map(of_scope).collect()
     }
 }
 
@@ -100,8 +122,11 @@ fn collect(stream: &TcpStream, kept: &Mutex<Vec<Post>>, answer: impl Fn() -> (u1
 }
 
 fn spans(body: &Value) -> Vec<Value> {
-    let spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array();
-    spans.expect("there are spans").clone()
+    list(&body["resourceSpans"][0]["scopeSpans"][0]["spans"]).to_vec()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
 }
 
 /// An attribute of an object that has attributes, as text.
@@ -139,8 +164,12 @@ fn parent(flags: &str) -> String {
 
 /// The number of spans with this outcome.
 fn counted(server: &Server, outcome: &str) -> u64 {
+    counted_of(server, "forebay_trace_spans_total", outcome)
+}
+
+fn counted_of(server: &Server, family: &str, outcome: &str) -> u64 {
     let metrics = server.admin().get("/metrics");
-    let series = format!("forebay_trace_spans_total{{outcome=\"{outcome}\"}} ");
+    let series = format!("{family}{{outcome=\"{outcome}\"}} ");
     let found = metrics
         .text()
         .lines()
@@ -365,6 +394,10 @@ fn a_server_without_a_collector_counts_no_spans_and_a_wrong_one_is_refused() {
             "trace.headers.Host: the server sets this header itself",
         ),
         ("share = 0.5", "trace.otlp: missing"),
+        (
+            "otlp = \"http://c\"\nmetrics_interval = \"10ms\"",
+            "trace.metrics_interval: found \"10ms\"",
+        ),
     ] {
         server.reconfigure(&format!("[trace]\n{keys}\n"));
         let checked = server.command(&["check"]);
@@ -421,3 +454,164 @@ fn workers_and_servers_behind_are_told_of_the_requests_own_span() {
 
 /// A handler that answers with the trace that it belongs to.
 const TELLS: &str = "export default (request) => request.headers.get('traceparent') ?? 'none';";
+
+#[test]
+fn lines_of_the_log_are_records_that_belong_to_the_traces_of_their_requests() {
+    let collector = Collector::start(&[(200, "{}")]);
+    let config = format!(
+        "[log]\naccess = true\nformat = \"text\"\n[trace]\notlp = \"http://{}/\"\nlogs = true\nservice = \"shop\"\n\
+         [pool.api]\nhandler = \"s.mjs\"\n[[route]]\npath = \"/stock\"\npool = \"api\"\n",
+        collector.address
+    );
+    let handler =
+        "export default (request, ctx) => { ctx.log.warn('low stock', { left: 1.5 }); return 'pool'; };";
+    let mut server = Setup::new(&config).file("s.mjs", handler).start();
+    assert_eq!(traced(&server, "/stock", &parent("01")).status, 200);
+    assert_eq!(traced(&server, "/stock", &parent("00")).status, 200);
+    server.terminate();
+    assert!(server.wait().success());
+    let posts = collector.posts_to("/v1/logs");
+    assert_eq!(
+        attribute(&posts[0].body["resourceLogs"][0]["resource"], "service.name"),
+        "shop"
+    );
+    let spans = collector.spans();
+    let request = spans
+        .iter()
+        .find(|span| span["kind"] == 2)
+        .expect("one is sampled");
+    let records = collector.log_records();
+    let of = |scope: &str| -> Vec<&Value> {
+        let of_scope = records.iter().filter(|(name, _)| name == scope);
+        of_scope.map(|(_, record)| record).collect()
+    };
+    let access = of("forebay::access");
+    let logged = of("forebay::worker");
+    let logged: Vec<_> = logged
+        .into_iter()
+        .filter(|record| record["body"]["stringValue"] == "low stock")
+        .collect();
+    for of_requests in [&access, &logged] {
+        assert_eq!(of_requests.len(), 2, "{records:?}");
+        assert_eq!(
+            (&of_requests[0]["traceId"], &of_requests[0]["spanId"]),
+            (&TRACE.into(), &request["spanId"])
+        );
+        assert_eq!(of_requests[1]["traceId"], Value::Null, "it is not sampled");
+    }
+    assert_eq!(access[0]["body"]["stringValue"], "GET /stock");
+    assert_eq!(
+        (
+            access[0]["severityNumber"].as_u64(),
+            attribute(access[0], "status")
+        ),
+        (Some(9), "200")
+    );
+    assert_eq!(
+        (logged[0]["severityText"].as_str(), attribute(logged[0], "pool")),
+        (Some("WARN"), "api")
+    );
+    let texts: Vec<_> = records
+        .iter()
+        .map(|(_, record)| &record["body"]["stringValue"])
+        .collect();
+    for text in [
+        "worker ready",
+        "stopping: requests under way are answered, a second signal ends them now",
+    ] {
+        assert!(texts.contains(&&text.into()), "{text} in {texts:?}");
+    }
+}
+
+#[test]
+fn the_metrics_of_the_admin_listener_are_posted_under_the_same_names() {
+    let collector = Collector::start(&[(503, ""), (200, "{}")]);
+    let mut server = setup(collector.address, "metrics_interval = \"1s\"\nshare = 0").start();
+    assert_eq!(server.get("/here/bob").status, 200);
+    let posts = |outcome: &str| counted_of(&server, "forebay_metric_posts_total", outcome);
+    wait_until("a post to be taken", || posts("sent") > 0);
+    assert_eq!(posts("failed"), 1, "the next post comes in place of a retry");
+    let text = server.admin().get("/metrics").text().to_owned();
+    server.terminate();
+    assert!(server.wait().success());
+    let posts = collector.posts_to("/v1/metrics");
+    let last = &posts.last().expect("there are posts").body["resourceMetrics"][0];
+    let metrics = list(&last["scopeMetrics"][0]["metrics"]);
+    let posted: BTreeSet<&str> = metrics
+        .iter()
+        .filter_map(|metric| metric["name"].as_str())
+        .collect();
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let exposed: BTreeSet<&str> = samples
+        .map(|line| line.split(['{', ' ']).next().expect("a name"))
+        .map(|name| {
+            let parts = ["_bucket", "_sum", "_count"];
+            parts
+                .iter()
+                .find_map(|part| name.strip_suffix(part))
+                .unwrap_or(name)
+        })
+        .collect();
+    assert_eq!(posted, exposed);
+    let metric = |name: &str| {
+        metrics
+            .iter()
+            .find(|metric| metric["name"] == name)
+            .expect("it is posted")
+    };
+    let requests = &metric("forebay_requests_total")["sum"];
+    assert_eq!(
+        (&requests["aggregationTemporality"], &requests["isMonotonic"]),
+        (&2.into(), &true.into())
+    );
+    let of_route = |points: &'_ Value| -> Vec<Value> {
+        let points = list(points).iter();
+        points
+            .filter(|point| attribute(point, "route") == "/here/:name")
+            .cloned()
+            .collect()
+    };
+    let points = of_route(&requests["dataPoints"]);
+    let answered = points.iter().find(|point| attribute(point, "class") == "2xx");
+    assert_eq!(answered.expect("its class is there")["asDouble"], 1.0);
+    let duration = metric("forebay_request_duration_seconds");
+    assert_eq!(duration["unit"], "s");
+    let [duration] = &of_route(&duration["histogram"]["dataPoints"])[..] else {
+        panic!("one histogram for each route: {duration}");
+    };
+    let counts: Vec<_> = list(&duration["bucketCounts"])
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(counts.len(), list(&duration["explicitBounds"]).len() + 1);
+    let sum: u64 = counts
+        .iter()
+        .map(|count| count.parse::<u64>().expect("a number"))
+        .sum();
+    assert_eq!((duration["count"].as_str(), sum), (Some("1"), 1));
+    assert!(metric("forebay_connections_open")["gauge"]["dataPoints"][0]["startTimeUnixNano"].is_null());
+}
+
+#[test]
+fn log_records_beyond_their_bound_are_dropped_and_counted_while_the_collector_hangs() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it listens");
+    let server = Setup::new(&format!(
+        "[log]\naccess = true\nfile = \"log\"\n[trace]\notlp = \"http://{address}/\"\nlogs = true\nshare = 0\n\
+         [[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
+    ))
+    .admin()
+    .start();
+    let mut client = server.connect();
+    let long = "x".repeat(1000);
+    let request =
+        format!("GET /here?{long} HTTP/1.1\r\nhost: test\r\nreferer: {long}\r\nuser-agent: {long}\r\n\r\n");
+    wait_until("records to be dropped", || {
+        for _ in 0..100 {
+            client.send(&request);
+            assert_eq!(client.response().status, 200);
+        }
+        counted_of(&server, "forebay_log_records_total", "dropped") > 0
+    });
+    assert_eq!(counted_of(&server, "forebay_log_records_total", "sent"), 0);
+}

@@ -24,11 +24,11 @@ pub(crate) mod values;
 
 use std::ffi::OsString;
 
+pub(super) use self::interrupt::Interrupt;
 use self::tools::TABLES;
 pub(crate) use self::{
     arguments::Options,
     error::LoadError,
-    interrupt::Interrupt,
     run::{Loading, once},
 };
 use crate::{failure::UsageError, output};

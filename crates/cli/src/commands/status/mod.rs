@@ -6,6 +6,7 @@ use std::{thread, time::Duration};
 use anyhow::Context as _;
 use serde_json::Value;
 
+pub(super) use self::report::{memory, micros, uptime};
 use crate::{
     control::{Control, Which},
     output,

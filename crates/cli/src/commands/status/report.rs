@@ -232,20 +232,27 @@ fn percentile(histogram: &Value, name: &str) -> String {
     match histogram[name].as_u64() {
         None => "-".to_owned(),
         Some(_) if histogram["count"] == 0 => "-".to_owned(),
-        Some(us @ ..1_000) => format!("{us} us"),
-        Some(us @ ..1_000_000) => format!("{:.1} ms", us as f64 / 1e3),
-        Some(us) => format!("{:.1} s", us as f64 / 1e6),
+        Some(us) => micros(us),
     }
 }
 
-fn memory(bytes: &Value) -> String {
-    bytes.as_u64().map_or_else(
-        || "-".to_owned(),
-        |bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-    )
+pub(crate) fn micros(us: u64) -> String {
+    match us {
+        ..1_000 => format!("{us} us"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
 }
 
-fn uptime(seconds: &Value) -> String {
+pub(crate) fn memory(bytes: &Value) -> String {
+    match bytes.as_u64() {
+        None => "-".to_owned(),
+        Some(bytes @ ..0x4000_0000) => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        Some(bytes) => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
+
+pub(crate) fn uptime(seconds: &Value) -> String {
     let Some(seconds) = seconds.as_f64().map(|seconds| seconds as u64) else {
         return "-".to_owned();
     };
@@ -284,6 +291,7 @@ mod tests {
             assert_eq!(uptime(&json!(s)), told);
         }
         assert_eq!(memory(&json!(3 << 19)), "1.5 MiB");
+        assert_eq!(memory(&json!(5_u64 << 29)), "2.5 GiB");
     }
 
     #[test]

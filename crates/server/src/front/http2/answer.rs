@@ -61,8 +61,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
         Lookup::Route(found) => {
             let request = arrival.request(&found);
             let route = found.target;
-            let traced = thread.shared.traces.begin(&request, route);
-            let trace = traced.as_ref().map(|traced| traced.trace().clone());
+            let (traced, trace) = arrival.trace(&request, route).unzip();
             {
                 let answering = pin!(async {
                     let limited = responder.client.limit_body(head.framing, route.body_bytes_max);

@@ -2,17 +2,18 @@
 
 use std::{
     borrow::Cow,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime},
 };
 
 use forebay_trace::Kind;
 use serde::{Serialize, Serializer};
 
-use crate::front::Version;
-
 use super::{Served, SpanId, TraceId};
+use crate::{
+    front::Version,
+    otlp::{Attribute, Decimal, Resource, Scope, encoded, nanos, number, text},
+};
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Methods reported by name. Others are not, because clients could invent any number of them.
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT",
@@ -32,20 +33,9 @@ struct ResourceSpans<'a> {
 }
 
 #[derive(Serialize)]
-struct Resource<'a> {
-    attributes: Vec<Attribute<'a>>,
-}
-
-#[derive(Serialize)]
 struct ScopeSpans<'a> {
-    scope: Scope,
+    scope: Scope<'a>,
     spans: Vec<OneSpan<'a>>,
-}
-
-#[derive(Serialize)]
-struct Scope {
-    name: &'static str,
-    version: &'static str,
 }
 
 #[derive(Serialize)]
@@ -59,8 +49,8 @@ struct OneSpan<'a> {
     parent_span_id: Option<SpanId>,
     name: Cow<'a, str>,
     kind: SpanKind,
-    start_time_unix_nano: Decimal,
-    end_time_unix_nano: Decimal,
+    start_time_unix_nano: Decimal<u64>,
+    end_time_unix_nano: Decimal<u64>,
     attributes: Vec<Attribute<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<Event>,
@@ -71,7 +61,7 @@ struct OneSpan<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Event {
-    time_unix_nano: Decimal,
+    time_unix_nano: Decimal<u64>,
     name: &'static str,
 }
 
@@ -96,42 +86,6 @@ impl Serialize for SpanKind {
     }
 }
 
-/// A 64-bit integer, which OTLP JSON writes as a string.
-struct Decimal(u64);
-
-impl Serialize for Decimal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-#[derive(Serialize)]
-struct Attribute<'a> {
-    key: &'static str,
-    value: Value<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-enum Value<'a> {
-    StringValue(Cow<'a, str>),
-    IntValue(Decimal),
-}
-
-fn text<'a>(key: &'static str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
-    Attribute {
-        key,
-        value: Value::StringValue(value.into()),
-    }
-}
-
-fn number(key: &'static str, value: u64) -> Attribute<'static> {
-    Attribute {
-        key,
-        value: Value::IntValue(Decimal(value)),
-    }
-}
-
 /// Converts instants to wall-clock time, from one pair of readings.
 #[derive(Clone, Copy)]
 struct Clock {
@@ -142,14 +96,13 @@ struct Clock {
 
 impl Clock {
     fn new() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             now: Instant::now(),
-            nanos: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+            nanos: nanos(SystemTime::now()),
         }
     }
 
-    fn at(self, instant: Instant) -> Decimal {
+    fn at(self, instant: Instant) -> Decimal<u64> {
         let ago = self.now.saturating_duration_since(instant).as_nanos();
         Decimal(self.nanos.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX)))
     }
@@ -163,24 +116,15 @@ pub(super) fn of(batch: &[Served], service: &str) -> Vec<u8> {
         spans.push(whole(served, clock));
         spans.extend(parts(served, clock));
     }
-    let attributes = vec![
-        text("service.name", service),
-        number("process.pid", u64::from(std::process::id())),
-        text("telemetry.sdk.name", "forebay"),
-        text("telemetry.sdk.language", "rust"),
-        text("telemetry.sdk.version", VERSION),
-    ];
-    let scope = Scope {
-        name: "forebay",
-        version: VERSION,
-    };
-    let body = Body {
+    encoded(&Body {
         resource_spans: [ResourceSpans {
-            resource: Resource { attributes },
-            scope_spans: [ScopeSpans { scope, spans }],
+            resource: Resource::new(service),
+            scope_spans: [ScopeSpans {
+                scope: Scope::server(),
+                spans,
+            }],
         }],
-    };
-    serde_json::to_vec(&body).expect("texts and numbers are JSON")
+    })
 }
 
 /// The span of a whole request.
