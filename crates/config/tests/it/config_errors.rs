@@ -19,7 +19,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[server]\ntls = { cert = 'a' }",
-            "2: server.tls: no such key; accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, policy, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max",
+            "2: server.tls: no such key; accepted: listen, client_ca, client_crl, client_certificates, trusted_proxies, forwarded, https_only, hsts, policy, unix_mode, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, body_buffer_max, answer_buffer_max, answer_spool_max, buffers_max, min_rate, min_rate_grace, compress, compress_bytes_min, compress_cpu_max, idle_timeout, connections_max, deadline, drain_max, upgrade_timeout, user, group",
         ),
         (
             "[severr]",
