@@ -55,10 +55,6 @@ pub(super) enum HandshakeError {
     Failed { message: String, stack: String },
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are what a worker says in HELLO"
-)]
 #[derive(Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "members of a JSON object")]
 struct Hello {
@@ -73,6 +69,7 @@ struct Hello {
     profile: bool,
     #[serde(default)]
     connection: bool,
+    #[serde(default)]
     identity: bool,
 }
 

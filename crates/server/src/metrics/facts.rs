@@ -239,13 +239,13 @@ fn routes(sink: &mut dyn Sink, routes: &[RouteTotals]) {
 }
 
 fn caches(sink: &mut dyn Sink, caches: &[(String, CacheTotals)]) {
+    type Value = fn(&CacheTotals) -> u64;
     sink.family(&families::CACHE_REQUESTS);
     for (policy, totals) in caches {
         for (outcome, count) in cache::OUTCOMES.iter().zip(totals.requests) {
             sink.sample(&families::CACHE_REQUESTS, &[policy, outcome], count as f64);
         }
     }
-    type Value = fn(&CacheTotals) -> u64;
     let simple: [(&Family, Value); 3] = [
         (&families::CACHE_BYTES, |totals| totals.bytes),
         (&families::CACHE_BYTES_MAX, |totals| totals.bytes_max),

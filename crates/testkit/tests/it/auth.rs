@@ -48,15 +48,15 @@ impl Key {
     }
 
     /// A token for `ada` that is good for ten minutes, with these claims, too.
-    fn token(&self, claims: Value) -> String {
+    fn token(&self, claims: &Value) -> String {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("it is after 1970")
             .as_secs();
         let mut all = json!({ "iss": ISSUER, "aud": "shop", "sub": "ada", "exp": now + 600 });
-        all.as_object_mut()
-            .unwrap()
-            .extend(claims.as_object().unwrap().clone());
+        for (name, value) in claims.as_object().into_iter().flatten() {
+            all[name] = value.clone();
+        }
         let header = json!({ "alg": "EdDSA", "kid": self.id });
         let signed = format!("{}.{}", encoded(header.to_string()), encoded(all.to_string()));
         let signature = self.pair.sign(signed.as_bytes()).expect("ring signs");
@@ -200,7 +200,7 @@ fn handlers_see_who_the_client_is_and_no_header_changes_that() {
         .start();
     let token = format!(
         "authorization: Bearer {}",
-        key.token(json!({ "email": "a@b.c", "scope": "x y" }))
+        key.token(&json!({ "email": "a@b.c", "scope": "x y" }))
     );
     let ada =
         json!({ "subject": "ada", "kind": "jwt", "scopes": ["x", "y"], "claims": { "email": "a@b.c" } });
@@ -258,7 +258,10 @@ fn clients_are_told_what_is_wrong_with_what_they_show() {
     );
     assert_eq!(challenges(&none), bare);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let old = format!("authorization: Bearer {}", key.token(json!({ "exp": now - 100 })));
+    let old = format!(
+        "authorization: Bearer {}",
+        key.token(&json!({ "exp": now - 100 }))
+    );
     let expired = get(&server, "/here", &[&old]);
     assert_eq!(
         (expired.status, expired.detail()),
@@ -314,7 +317,7 @@ fn clients_are_told_what_is_wrong_with_what_they_show() {
     );
     let able = format!(
         "authorization: Bearer {}",
-        key.token(json!({ "scope": "write other read" }))
+        key.token(&json!({ "scope": "write other read" }))
     );
     assert_eq!(get(&server, "/scoped", &[&able]).text(), "here");
     // Nothing of a request that is refused is read as the next one.
@@ -361,7 +364,7 @@ fn keys_are_fetched_and_their_rotation_needs_no_restart() {
         get(
             &server,
             "/here",
-            &[&format!("authorization: Bearer {}", key.token(json!({})))],
+            &[&format!("authorization: Bearer {}", key.token(&json!({})))],
         )
     };
     // The first request waits for the keys, if they are not there yet.
@@ -409,7 +412,7 @@ fn a_reload_goes_on_with_keys_whose_server_is_down() {
         issuer.address()
     );
     let server = Setup::new(&config).start();
-    let line = format!("authorization: Bearer {}", key.token(json!({})));
+    let line = format!("authorization: Bearer {}", key.token(&json!({})));
     assert_eq!(get(&server, "/here", &[&line]).text(), "here");
     drop(issuer);
     server.reconfigure(&format!(
@@ -419,7 +422,7 @@ fn a_reload_goes_on_with_keys_whose_server_is_down() {
     wait_until("the other configuration is in force", || {
         server.get("/else").status == 200
     });
-    let other = format!("authorization: Bearer {}", key.token(json!({ "jti": "2" })));
+    let other = format!("authorization: Bearer {}", key.token(&json!({ "jti": "2" })));
     assert_eq!(get(&server, "/here", &[&other]).text(), "here");
 }
 

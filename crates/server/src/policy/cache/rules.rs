@@ -76,9 +76,14 @@ impl CacheRequest {
                 b"authorization" | b"cookie" => asked.has_credentials = true,
                 b"cache-control" => asked.directives.read(value),
                 b"if-none-match" | b"if-modified-since" => asked.is_conditional = true,
-                b"range" | b"if-match" | b"if-unmodified-since" | b"if-range" => is_passed = true,
-                // They ask for another method than the one that is known here.
-                b"x-http-method-override" | b"x-http-method" | b"x-method-override" => is_passed = true,
+                // The last three ask for another method than the one that is known here.
+                b"range"
+                | b"if-match"
+                | b"if-unmodified-since"
+                | b"if-range"
+                | b"x-http-method-override"
+                | b"x-http-method"
+                | b"x-method-override" => is_passed = true,
                 // A field that is named here does not reach the handler, though `Vary` would find it.
                 b"connection" => is_passed |= !is_plain_connection(value),
                 name if is_part_of_uri(name, value) => {

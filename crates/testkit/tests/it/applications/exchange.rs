@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_testkit::wait_until;
+use forebay_testkit::{PATIENCE, wait_until};
 use serde_json::json;
 
 use super::{application, application_with, get_with, send};
@@ -19,6 +19,7 @@ const SERVER: &str = r"
       for (const name of ['finish', 'close', 'drain', 'error']) response.on(name, () => note(`response ${name} ${response.writableFinished}`));
       request.socket.on('close', () => note('socket close'));
     };
+    let breaking;
     const routes = {
       '/facts': (request, response) => {
         const { method, url, httpVersion, complete, headers, rawHeaders, socket } = request;
@@ -72,9 +73,13 @@ const SERVER: &str = r"
         }
       },
       '/waits': (request, response) => events(request, response),
+      '/break': (request, response) => {
+        breaking.destroy(new Error('broken'));
+        response.end();
+      },
       '/breaks': (request, response) => {
         response.write('begun');
-        setTimeout(() => response.destroy(new Error('broken')), 20);
+        breaking = response;
       },
       '/destroys': (request, response) => request.socket.destroy(),
       '/times': (request, response) => {
@@ -315,6 +320,8 @@ fn errors_of_an_application_reach_only_their_own_client() {
         }
         let mut client = server.connect();
         client.request("GET", "/breaks");
+        assert!(client.is_readable_within(PATIENCE), "{runtime:?}");
+        assert_eq!(server.get("/break").status, 200);
         let broken = client.try_response("GET").expect("its head has arrived");
         assert_eq!(
             (broken.status, broken.text(), broken.whole),
