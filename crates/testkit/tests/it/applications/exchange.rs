@@ -241,19 +241,17 @@ fn a_client_that_leaves_ends_request_and_response() {
                 server.connect().get("/empty");
             }
             drop(client);
-            wait_until("the events", || noted(&server).len() >= 4);
-            let notes = noted(&server);
             for event in [
                 "request aborted ",
                 "request close ",
                 "response close false",
                 "socket close",
             ] {
-                assert!(
-                    notes.iter().any(|line| line == event),
-                    "{path} on {runtime:?}: no {event} in {notes:?}"
-                );
+                wait_until(&format!("{event:?} of {path} on {runtime:?}"), || {
+                    noted(&server).iter().any(|line| line == event)
+                });
             }
+            let notes = noted(&server);
             assert!(
                 !notes.iter().any(|line| line.starts_with("response finish")),
                 "{notes:?}"

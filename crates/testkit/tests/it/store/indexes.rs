@@ -82,7 +82,9 @@ fn a_server_does_not_start_with_an_index_that_cannot_be() {
     server.reconfigure(&config(&keys(&folder, again), OPEN, ""));
     let answer = reload(&server);
     assert!(
-        answer.text().contains("store has changed, which takes a restart"),
+        answer
+            .text()
+            .contains("store has changed, which takes an upgrade or a restart"),
         "{}",
         answer.text()
     );

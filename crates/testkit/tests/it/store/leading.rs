@@ -76,7 +76,7 @@ fn a_reload_keeps_the_store_open_and_takes_new_rules() {
         assert!(
             refused
                 .text()
-                .contains("store has changed, which takes a restart"),
+                .contains("store has changed, which takes an upgrade or a restart"),
             "{}",
             refused.text()
         );
