@@ -115,8 +115,8 @@ fn files(issuer: &Issuer, name: &str) -> (String, String) {
 /// A GET request with these header lines.
 fn get(server: &Server, path: &str, lines: &[&str]) -> Response {
     let mut client = server.connect();
-    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-    client.send(format!("GET {path} HTTP/1.1\r\nhost: a\r\n{lines}\r\n"));
+    let lines = [&["host: a"], lines].concat().join("\r\n");
+    client.send(format!("GET {path} HTTP/1.1\r\n{lines}\r\n\r\n"));
     client.response()
 }
 
@@ -155,10 +155,8 @@ fn handlers_see_who_the_client_is_and_no_header_changes_that() {
         ("/wsgi", "pool = \"wsgi\""),
         ("/asgi", "pool = \"asgi\""),
     ];
-    let open: String = targets
-        .iter()
-        .map(|(path, target)| format!("[[route]]\npath = \"/open{path}\"\n{target}\n"))
-        .collect();
+    let open = targets.map(|(path, target)| format!("[[route]]\npath = \"/open{path}\"\n{target}\n"));
+    let open = open.concat();
     let pool = |name: &str, keys: &str| format!("[pool.{name}]\n{keys}\n{ONE_WORKER}\n");
     let config = [
         "[script.s]\nhandler = \"router.mjs\"\n".to_owned(),

@@ -71,7 +71,7 @@ fn a_body_that_matches_reaches_the_target_whole_and_the_connection_is_kept() {
                         body.as_bytes(),
                     )
                 };
-                let found: Value = serde_json::from_str(answer.text()).expect(answer.text());
+                let found: Value = answer.json();
                 assert_eq!(found, json!({ "length": body.len(), "name": "ada" }), "{target}");
             }
         }

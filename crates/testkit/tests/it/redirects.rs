@@ -117,7 +117,7 @@ fn a_rewritten_request_is_answered_by_the_other_route_and_logged_as_it_came() {
         &[("x-request-id", "mine")],
         b"body",
     );
-    let echo: Value = serde_json::from_str(answer.text()).expect(answer.text());
+    let echo: Value = answer.json();
     let expected = serde_json::json!({
         "path": "/internal/a%2Fb", "query": "?kind=short&x=1", "id": "a/b", "method": "POST", "body": "body",
     });
