@@ -11,7 +11,7 @@ use crate::{
     passwords::Passwords, secrets::Secrets,
 };
 
-/// What clients present, and who may have it.
+/// The credentials that clients present, and their owners.
 #[derive(Debug)]
 pub enum Method {
     /// `Authorization: Bearer` with a token signed by an issuer (RFC 6750, RFC 7519).
@@ -125,7 +125,7 @@ fn bearer(value: Option<&[u8]>) -> Result<&[u8], Refusal> {
         .ok_or(Refusal::Missing)
 }
 
-/// What follows a scheme's name.
+/// The credentials after a scheme's name.
 fn scheme<'v>(value: &'v [u8], scheme: &[u8]) -> Option<&'v [u8]> {
     let (found, credentials) = value.split_at_checked(scheme.len())?;
     found

@@ -1,9 +1,9 @@
-//! Who a client has proved to be.
+//! The identity of an authenticated client.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What a client has presented.
+/// The kind of credentials that a client has presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialKind {
     /// A signed token of an issuer.
@@ -40,7 +40,7 @@ struct Written<'a> {
     claims: Map<String, Value>,
 }
 
-/// Who a client has proved to be, and what it may do.
+/// The identity of an authenticated client, with its scopes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     subject: String,
@@ -77,7 +77,7 @@ impl Identity {
         &self.subject
     }
 
-    /// What it has presented.
+    /// The kind of credentials presented.
     pub fn kind(&self) -> CredentialKind {
         self.kind
     }

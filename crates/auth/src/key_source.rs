@@ -64,7 +64,7 @@ pub enum KeySourceError {
     KeySet {
         /// The file of keys.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: KeySetError,
     },
     /// The authorities of the URL's server cannot be read.

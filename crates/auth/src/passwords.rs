@@ -106,7 +106,7 @@ fn fill(bytes: &mut [u8]) {
 pub struct User {
     /// The password's hash.
     pub password: PasswordHash,
-    /// What the user may do.
+    /// The user's scopes.
     pub scopes: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ pub enum Refusal {
     /// The credentials cannot be read.
     #[error("malformed credentials: {what}")]
     Malformed {
-        /// What is wrong with them.
+        /// The reason.
         what: &'static str,
     },
     /// A token has more bytes than are read.

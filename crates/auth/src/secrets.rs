@@ -46,7 +46,7 @@ impl fmt::Display for SecretDigest {
     }
 }
 
-/// Who has which secret.
+/// Secrets and their owners.
 #[derive(Debug)]
 pub(crate) struct Secrets(Vec<(SecretDigest, Arc<Identity>)>);
 

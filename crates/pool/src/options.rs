@@ -40,7 +40,7 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// Time limit of a worker's call to the server that belongs to no job, or to one whose response has begun.
     pub call_timeout: Duration,
-    /// What workers may do and use; `None`: all that their account may.
+    /// Confinement of the workers; `None`: they may do all that their account may.
     pub confinement: Option<Arc<Confinement>>,
     /// Answers the workers' calls. Without it, each call is answered with an error.
     pub calls: Option<Arc<dyn CallHandler>>,

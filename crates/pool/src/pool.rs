@@ -36,7 +36,7 @@ pub struct Job {
     pub payload: Vec<u8>,
     /// Whether the payload contains the whole body; otherwise [`Pending::send_body`] sends the rest.
     pub whole: bool,
-    /// What workers that ask for it are told of the client's connection.
+    /// The client's connection, as told to workers that ask for it.
     pub connection: Connection,
     /// When it began to wait: now, or a clock reading from a moment ago.
     pub since: Instant,

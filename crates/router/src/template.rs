@@ -20,7 +20,7 @@ enum Part {
     /// Percent-encoded.
     Text(String),
     Param(String),
-    /// What the pattern's `*` has matched.
+    /// The part of the path matched by the pattern's `*`.
     Rest,
 }
 

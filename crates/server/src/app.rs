@@ -137,7 +137,7 @@ pub(crate) struct App {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Where those settings find the certificates, by the names of their sections.
     pub(crate) certificates: Certificates,
-    /// What proves to authorities that this server has its names.
+    /// Proofs to authorities that this server has its names.
     pub(crate) challenges: Arc<Challenges>,
     /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
     pub(crate) has_http_challenges: bool,
@@ -292,7 +292,7 @@ pub enum BuildError {
     BodySchema {
         /// The schema's file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A script cannot be loaded.

@@ -1,4 +1,4 @@
-//! Who may use a route: from the head of a request and its connection to an identity, or to a refusal.
+//! Authentication for routes: from the head of a request and its connection to an identity, or to a refusal.
 
 use std::{
     collections::BTreeMap,
@@ -100,7 +100,7 @@ fn key_source(location: KeyLocation, known: &KeySources) -> Result<Arc<KeySource
     Ok(source)
 }
 
-/// Whom a route answers.
+/// The authentication that a route asks for.
 #[derive(Debug)]
 pub(crate) struct RouteAuth {
     any_of: Vec<Arc<Authenticator>>,

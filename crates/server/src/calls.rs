@@ -21,7 +21,7 @@ pub(crate) use self::tql::{Admission, Tql};
 
 /// Answers the calls of one job, or those that a worker makes outside of jobs.
 pub(crate) trait Session: Sized + 'static {
-    /// What the workers of a pool may use.
+    /// Resources that the workers of a pool may use.
     type Access: Clone + fmt::Debug + Send + Sync + 'static;
     /// Whether open calls are finished once the job is over or the worker is gone. Otherwise they are cancelled.
     const FINISHES_CALLS: bool;

@@ -52,7 +52,7 @@ pub enum PrivilegeError {
     /// The system refuses.
     #[error("cannot {what} (server.user, server.group)")]
     System {
-        /// What it refuses.
+        /// The refused operation.
         what: &'static str,
         /// The system's error.
         #[source]

@@ -1,4 +1,4 @@
-//! What the certificate of a client says about it.
+//! The names in the certificate of a client.
 
 use rustls::pki_types::CertificateDer;
 use x509_cert::{

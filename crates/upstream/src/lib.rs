@@ -68,7 +68,7 @@ pub enum Failure {
     Invalid {
         /// The server's address.
         server: String,
-        /// What is wrong with it.
+        /// The reason.
         cause: String,
     },
     /// The response ended before its body did.

@@ -50,7 +50,7 @@ pub struct RequestParts<'a, P, H> {
     pub peer: &'a [u8],
     /// The request's id, whether or not it is among the headers.
     pub id: &'a [u8],
-    /// Who the client has proved to be, as JSON; empty if it has not been asked.
+    /// The identity of the client as JSON; empty without authentication.
     pub identity: &'a [u8],
     /// The body's first bytes.
     pub body: &'a [u8],

@@ -94,7 +94,7 @@ export function part(source: Source, index: number): string {
   return bytes.utf8Slice(start, start + (readU32(bytes, at + 4 + index * 4) & LENGTH));
 }
 
-/** Who the client has proved to be; null if the route does not ask for that. */
+/** The identity of the client; null if the route asks for no authentication. */
 export function user(source: Source): User | null {
   const { bytes, message } = source;
   if (message !== undefined) return message.user ?? null;

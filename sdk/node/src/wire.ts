@@ -227,7 +227,7 @@ export interface RequestParts {
   headers: readonly string[];
   peer: string;
   id: string;
-  /** Who the client has proved to be, as JSON. */
+  /** The identity of the client, as JSON. */
   identity?: string | undefined;
   body: Uint8Array;
 }

@@ -12,8 +12,8 @@ const CLOSE: char = '\u{fdd1}';
 
 /// Check the configuration, its scripts and its handlers, and print the effective configuration: every key with its value
 ///
-/// Scripts are loaded as `serve` loads them, each within its `time_max`. Handlers of Node and Bun are parsed; pools are not started, and the store is not opened. The statements of routes are prepared by their databases, and none is run; a database that
-/// cannot be reached is named. What workers are confined by is tried out, and named with what this machine grants to this user. Errors name their file and line; the exit code is then 3.
+/// Scripts are loaded, each within its `time_max`. Handlers of Node and Bun are parsed; pools are not started, and the store is not opened. Statements of routes are prepared by their databases, not run; a database that
+/// cannot be reached is named. The confinement of workers is tried out. Errors name their file and line; the exit code is then 3.
 ///
 /// The output is a valid configuration. In `env`, `command`, headers and bodies, a value from the environment is printed as its
 /// ${NAME}, so that secrets are not printed.

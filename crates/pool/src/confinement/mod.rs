@@ -43,13 +43,13 @@ const TRIAL_OVER: i32 = libc::ECANCELED;
 pub struct ConfinementError {
     /// The key of `[pool.NAME.confine]`.
     pub key: &'static str,
-    /// What is missing.
+    /// The missing permission or feature.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What the workers of a pool may do and use.
+/// The confinement of the workers of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// The user and groups that they run as; `None`: those of this process.
@@ -412,7 +412,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 struct Step {
     key: &'static str,
-    /// What the child does, after "cannot".
+    /// The child's action, for the sentence "cannot ...".
     what: String,
     remedy: &'static str,
     action: Action,
@@ -528,7 +528,7 @@ impl Plan {
     }
 }
 
-/// What was made for a process and outlives it.
+/// Resources made for a process that outlive it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leftovers {
     /// The private temporary folder.

@@ -19,7 +19,7 @@ const PACKAGE_FILES: [&str; 3] = ["package.json", "node_modules", "tsconfig.json
 pub struct NotConfined {
     /// The pool's name.
     pub pool: String,
-    /// What is missing, and what to do.
+    /// The missing permission or feature, and the remedy.
     pub error: ConfinementError,
 }
 
@@ -181,7 +181,7 @@ fn python_folders(program: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What a machine grants of a pool's confinement: the keys, each with the reason if it does not.
+/// A pool's confinement as far as this machine grants it: the keys, each with the reason if it does not.
 #[derive(Debug)]
 pub struct CheckedConfinement {
     /// The pool's name.

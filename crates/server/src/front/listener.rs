@@ -43,7 +43,7 @@ enum At {
     },
 }
 
-/// Who removes the file of a Unix socket.
+/// The process that removes the file of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketFileOwner {
     /// This process, when it exits.

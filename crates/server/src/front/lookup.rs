@@ -179,7 +179,7 @@ pub(super) struct Arrival<'a> {
     pub(super) is_secure: bool,
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
-    /// Who the client has proved to be, if its route has asked for that.
+    /// The identity of the client, if its route asks for authentication.
     identity: OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,

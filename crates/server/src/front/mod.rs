@@ -93,7 +93,7 @@ pub(crate) struct Shared {
     turned_away: AtomicU64,
     /// Clients that were disconnected for being slower than `min_rate`.
     too_slow: AtomicU64,
-    /// What compression has cost and saved.
+    /// Cost and savings of compression.
     pub(crate) compression: compression::Counts,
     phase: watch::Sender<Phase>,
     pub(crate) traces: Arc<Traces>,

@@ -25,7 +25,7 @@ pub(crate) struct Thread {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Rc<LocalMailbox>,
-    /// What compression may cost this thread.
+    /// The CPU time that compression may take of this thread.
     pub(crate) compression: Rc<Budget>,
     /// Lets other threads wake this one's connections.
     pub(super) bell: Bell,

@@ -33,7 +33,7 @@ pub(crate) struct AccessLog {
 pub(crate) struct Access<'a> {
     /// Without port; empty for a Unix socket.
     pub(crate) peer: &'a str,
-    /// Who the client has proved to be; empty if its route has not asked for that.
+    /// The subject of the client; empty if its route asks for no authentication.
     pub(crate) user: &'a str,
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,

@@ -24,12 +24,12 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 pub(crate) struct Recent {
-    kept: Mutex<Kept>,
+    kept: Mutex<RecentLines>,
     feed: broadcast::Sender<Arc<Entry>>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct RecentLines {
     entries: VecDeque<Arc<Entry>>,
     exporter: Option<Arc<LogExporter>>,
 }

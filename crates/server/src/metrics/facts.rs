@@ -1,4 +1,4 @@
-//! What is exported of the server, and the samples that it makes for each family. Every form of export is a [`Sink`] of them.
+//! The counters of the server, and their samples for each metric family. Every form of export is a [`Sink`] of them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

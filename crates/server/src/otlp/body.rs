@@ -1,4 +1,4 @@
-//! What the bodies of all three signals share in OTLP's JSON: the resource, scopes, attributes, and 64-bit integers.
+//! The parts that the bodies of all three signals share in OTLP's JSON: the resource, scopes, attributes, and 64-bit integers.
 
 use std::{
     borrow::Cow,
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a body is about: this server.
+/// The resource of a body: this server.
 #[derive(Serialize)]
 pub(crate) struct Resource<'a> {
     attributes: [Attribute<'a>; 5],
@@ -29,7 +29,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// What has made the data.
+/// The instrumentation scope.
 #[derive(Serialize)]
 pub(crate) struct Scope<'a> {
     pub(crate) name: &'a str,

@@ -61,11 +61,11 @@ impl Counts {
     }
 }
 
-/// What waits in a queue for the collector.
+/// A unit that waits in a queue for the collector.
 pub(crate) trait Item: Send + Sized + 'static {
     /// The path of the endpoint, relative to the collector's address.
     const PATH: &'static str;
-    /// What the log calls the units: spans, log records.
+    /// The name of the units in the log: spans, log records.
     const UNITS: &'static str;
     /// The member of a response's `partialSuccess` that says how many units were rejected.
     const REJECTED: &'static str;
@@ -75,7 +75,7 @@ pub(crate) trait Item: Send + Sized + 'static {
     /// How many spans or log records it is.
     fn units(&self) -> usize;
 
-    /// What it takes of the queue, in the unit of the queue's bound.
+    /// Its size, in the unit of the queue's bound.
     fn size(&self) -> usize;
 
     /// The body of a request.

@@ -34,7 +34,7 @@ struct Refused {
 pub(super) struct Delivery {
     post: Result<Post, PostError>,
     collector: PostAddress,
-    /// What the log calls what is sent.
+    /// The name of the units in the log.
     units: &'static str,
     /// True once the server stops.
     ending: watch::Receiver<bool>,

@@ -41,7 +41,7 @@ struct Client {
     whole_at: u64,
 }
 
-/// What a client has left of a rate limit.
+/// The rest of a rate limit for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(crate) requests: u32,

@@ -1,4 +1,4 @@
-//! What of a request is about its connection, and not for whoever answers it.
+//! The fields of a request that are about its connection, and are not passed on.
 
 use crate::front::Head;
 

@@ -195,7 +195,7 @@ pub(crate) struct Request<'a> {
     pub(crate) is_secure: bool,
     /// The certificate of the client, which the handshake with this server has verified.
     pub(crate) certificate: Option<&'a ClientCertificate>,
-    /// Who the client has proved to be, once the route has asked for that.
+    /// The identity of the client, once it is authenticated.
     pub(crate) identity: &'a OnceCell<Arc<Identity>>,
     /// The server that answered it, if another one did.
     pub(crate) upstream: &'a RefCell<Option<Upstream>>,

@@ -45,7 +45,7 @@ pub(crate) fn template(path: &str, text: &str) -> Template {
 #[derive(Debug)]
 pub(crate) struct Via<'a> {
     pub(crate) route: &'a Route,
-    /// What is left of its rate limits.
+    /// The rest of its rate limits.
     pub(crate) left: Option<Left>,
 }
 

@@ -34,7 +34,7 @@ pub enum PredecessorError {
     Link {
         /// Its number.
         pid: String,
-        /// What failed.
+        /// The failed step.
         #[source]
         source: io::Error,
     },

@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &TopArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a key asks for.
+/// The command that a key stands for.
 enum Order {
     End,
     Pause,

@@ -1,4 +1,4 @@
-//! What the server says at one moment, and what has happened between two.
+//! Samples of the server's counters, and the difference of two.
 
 use std::{
     collections::HashMap,

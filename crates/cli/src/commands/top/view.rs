@@ -1,4 +1,4 @@
-//! What is on the screen.
+//! The tables on the screen.
 
 use ratatui::{
     Frame,
@@ -53,7 +53,7 @@ const POOLS: Table = Table::new(
 );
 const WORKERS: Table = Table::new(&["WORKER", "PID", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
 
-/// What has happened in the last interval, and how it is shown.
+/// The figures of the last interval, and how they are shown.
 #[derive(Debug)]
 pub(super) struct View {
     interval: Interval,

@@ -1,4 +1,4 @@
-//! What a cache holds: for each URI its responses, within a number of bytes; and who is asking the target for which of them.
+//! The entries of a cache: for each URI its responses, within a number of bytes; and who is asking the target for which of them.
 
 use std::{
     collections::HashMap,
@@ -74,7 +74,7 @@ impl Stored {
     }
 }
 
-/// What is known of a URI.
+/// The stored responses of a URI.
 #[derive(Debug, Default)]
 pub(super) struct Resource {
     /// The newest one last.

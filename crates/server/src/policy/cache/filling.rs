@@ -15,12 +15,12 @@ use crate::{
 pub(super) struct Filling<'a> {
     source: Box<dyn BodyStream + 'a>,
     /// `None` once it is clear that the response will not be stored.
-    kept: Option<Kept>,
+    kept: Option<Collected>,
     bytes_max: u64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Collected {
     ask: Ask,
     head: Head,
     stored: Option<Stored>,
@@ -28,7 +28,7 @@ struct Kept {
     entries: Arc<Entries>,
 }
 
-impl Drop for Kept {
+impl Drop for Collected {
     fn drop(&mut self) {
         self.entries.release(self.body.len());
     }
@@ -45,7 +45,7 @@ impl<'a> Filling<'a> {
     ) -> Self {
         Self {
             source,
-            kept: Some(Kept {
+            kept: Some(Collected {
                 ask,
                 head,
                 stored: Some(stored),
@@ -75,7 +75,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-impl Kept {
+impl Collected {
     fn store(&mut self) {
         let body = mem::take(&mut self.body);
         self.entries.release(body.len());

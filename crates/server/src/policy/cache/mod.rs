@@ -42,7 +42,7 @@ use crate::{
 /// Room for the fields that a cache adds to a response.
 const ADDED_BYTES: usize = 96;
 
-/// What became of requests, as metrics name it.
+/// Outcomes of requests, by their names in metrics.
 pub(crate) const OUTCOMES: [&str; 5] = ["hit", "stale", "revalidated", "miss", "bypass"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ enum Outcome {
 #[repr(align(128))]
 struct ThreadCounts([AtomicU64; OUTCOMES.len()]);
 
-/// What a cache has done and holds.
+/// Counters of a cache.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheTotals {
     /// In the order of [`OUTCOMES`].
@@ -97,7 +97,7 @@ pub(crate) struct Cache {
 #[derive(Debug)]
 pub(crate) struct Miss {
     asked: CacheRequest,
-    /// What is known of its URI.
+    /// The stored responses of its URI.
     resource: Option<Arc<Resource>>,
     reason: Reason,
 }

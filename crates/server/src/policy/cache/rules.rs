@@ -33,7 +33,7 @@ pub(super) struct CacheRequest {
 
 pub(super) type Key = SmallVec<[u8; 192]>;
 
-/// What a cache does with a request of a method.
+/// The treatment of a request by its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -144,7 +144,7 @@ fn is_part_of_uri(name: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// What `Cache-Control` says, in a request or in a response. Unknown directives are skipped.
+/// The directives of `Cache-Control`, in a request or in a response. Unknown directives are skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a directive")]
 pub(crate) struct Directives {
@@ -247,7 +247,7 @@ pub(super) struct Lifetime {
     pub(super) stale_if_error: Duration,
 }
 
-/// What of a response's fields matters to a cache.
+/// The fields of a response that matter to a cache.
 #[derive(Debug, Default)]
 struct ResponseFields<'r> {
     directives: Directives,
