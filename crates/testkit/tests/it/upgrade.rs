@@ -136,7 +136,7 @@ fn a_program_that_does_not_become_ready_changes_nothing() {
         assert!(said.contains(reason), "{said}");
         assert_eq!(server.serving(), server.process(), "{reason}");
         assert_eq!(server.post("/", b"x").status, 200);
-        assert!(server.log().contains("upgrade failed, this process continues"));
+        server.wait_for_log(&["upgrade failed, this process continues"]);
     };
     fs::remove_file(&path).expect("it is there");
     refused("No such file or directory");
