@@ -217,3 +217,35 @@ fn a_request_is_rewritten_once() {
     );
     assert_eq!(get(&server, "/twice/twice/5", &[]).status, 500);
 }
+
+#[test]
+fn a_rewritten_request_has_to_prove_what_either_route_asks_for() {
+    // The digest of `key-of-ada`.
+    let server = Setup::new(
+        r#"
+[auth.keys.api_keys]
+ada = { sha256 = "5532e44183f47ed1fc146851b96d585c24da5bd5fe31a885cebc357261ed8f7f" }
+[[route]]
+path = "/guarded"
+auth = "keys"
+rewrite = "/open"
+[[route]]
+path = "/unguarded"
+rewrite = "/closed"
+[[route]]
+path = "/open"
+respond = { text = "answered" }
+[[route]]
+path = "/closed"
+auth = "keys"
+respond = { text = "answered" }
+"#,
+    )
+    .start();
+    for target in ["/guarded", "/unguarded"] {
+        assert_eq!(get(&server, target, &[]).status, 401, "{target}");
+        let proved = get(&server, target, &[("x-api-key", "key-of-ada")]);
+        assert_eq!((proved.status, proved.text()), (200, "answered"), "{target}");
+    }
+    assert_eq!(get(&server, "/open", &[]).status, 200);
+}
