@@ -71,7 +71,7 @@ impl Cache {
             shard.retain(|_, entry| entry.is_valid(now, version));
         }
         if shard.len() >= SHARD_ENTRIES_MAX {
-            // What is used is soon verified again.
+            // A token in use is soon verified again.
             shard.clear();
         }
         let identity = Arc::clone(identity);
@@ -95,15 +95,15 @@ mod tests {
     use super::*;
     use crate::CredentialKind;
 
+    fn identity() -> Arc<Identity> {
+        let kind = CredentialKind::Jwt;
+        Arc::new(Identity::new("a".to_owned(), kind, Vec::new(), Map::new()))
+    }
+
     #[test]
     fn an_entry_is_good_until_its_end_and_for_its_keys_only() {
         let cache = Cache::default();
-        let identity = Arc::new(Identity::new(
-            "a".to_owned(),
-            CredentialKind::Jwt,
-            Vec::new(),
-            Map::new(),
-        ));
+        let identity = identity();
         let now = SystemTime::UNIX_EPOCH;
         let until = now + Duration::from_secs(10);
         let key = digest(&[b"a"]);
@@ -117,12 +117,7 @@ mod tests {
     #[test]
     fn it_stays_within_its_bound() {
         let cache = Cache::default();
-        let identity = Arc::new(Identity::new(
-            "a".to_owned(),
-            CredentialKind::Jwt,
-            Vec::new(),
-            Map::new(),
-        ));
+        let identity = identity();
         let now = SystemTime::UNIX_EPOCH;
         for number in 0..40_000_u32 {
             let key = digest(&[&number.to_le_bytes()]);

@@ -183,7 +183,7 @@ impl Passwords {
         let checked = self.users.get(&name).or(self.users.values().next());
         let hash = checked.map(|(hash, _)| hash.clone()).ok_or(Refusal::Wrong)?;
         let digest = self.digest(&name, &password);
-        // Whoever waits for the result may leave: the thread keeps its permit and its place until it is done.
+        // The request may end first: the thread keeps its permit and its place until it is done.
         let checking = tokio::task::spawn_blocking(move || {
             let is_right = hash.is_of(&password);
             drop((permit, place));

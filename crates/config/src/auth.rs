@@ -72,7 +72,7 @@ section! {
     pub struct TokenAuth {
         /// The environment variable with the token.
         token: Secret,
-        /// What the client may do; routes ask for it by `scopes`.
+        /// The client's scopes; routes ask for them by `scopes`.
         scopes: Vec<String> = "",
     }
 }
@@ -82,7 +82,7 @@ section! {
     pub struct UserAuth {
         /// The hash of the password by Argon2id: what `forebay password` prints.
         password: PasswordHash,
-        /// What the user may do; routes ask for it by `scopes`.
+        /// The user's scopes; routes ask for them by `scopes`.
         scopes: Vec<String> = "",
     }
 }
@@ -92,7 +92,7 @@ section! {
     pub struct ApiKeyAuth {
         /// The SHA-256 digest of the key, in hexadecimal digits: what `printf %s KEY | sha256sum` prints. Keys should be long and random.
         sha256: SecretDigest,
-        /// What the client may do; routes ask for it by `scopes`.
+        /// The client's scopes; routes ask for them by `scopes`.
         scopes: Vec<String> = "",
     }
 }
@@ -103,7 +103,7 @@ section! {
         /// The name in the certificate that is the client's: `common_name` or `distinguished_name` of its subject, or its first alternative name
         /// of the kind `dns`, `email` or `uri`.
         name: CertificateName = "common_name",
-        /// What all these clients may do; routes ask for it by `scopes`.
+        /// The scopes of all these clients; routes ask for them by `scopes`.
         scopes: Vec<String> = "",
     }
 }

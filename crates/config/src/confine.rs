@@ -9,7 +9,7 @@ use crate::key::{GIB, HOUR, MIB, SECOND, TIB};
 use crate::section::section;
 
 section! {
-    /// What the workers of a pool may do and use. If this machine does not grant a key, the server does not start; `forebay check` says
+    /// Limits on what the workers of a pool may do and use. If this machine does not grant a key, the server does not start; `forebay check` says
     /// which it grants. See `docs/guide/confinement.md`.
     #[check(Confine::check)]
     pub struct Confine {

@@ -23,7 +23,7 @@ const WINDOW_MAX: Duration = Duration::from_hours(24);
 const REQUESTS_MAX: u32 = 1_000_000_000;
 
 section! {
-    /// What holds for all routes that name it in `policy`, whatever answers them. NAME has 1 to 64 letters, digits, `-` and `_`.
+    /// Rules for all routes that name it in `policy`, whatever answers them. NAME has 1 to 64 letters, digits, `-` and `_`.
     #[rules(Policy::rules)]
     pub struct Policy {
         /// Addresses of the clients that are admitted, such as `10.0.0.0/8`. Without the key, all are.
@@ -92,11 +92,11 @@ pub struct RateLimit {
     pub requests: u32,
     /// 1 ms to 24 h.
     pub window: Duration,
-    /// What tells clients apart.
+    /// The property by which clients are told apart.
     pub by: ClientKey,
 }
 
-/// What tells clients apart.
+/// The property by which clients are told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientKey {
     /// Their addresses.

@@ -57,7 +57,7 @@ fn a_token_by_a_new_key_has_the_keys_fetched_but_not_again_and_again() {
 #[test]
 fn while_the_server_fails_the_last_keys_stay() {
     let (key, other) = (Key::new("one"), Key::new("two"));
-    // What would be a good answer, were it not for the status or the size.
+    // Good answers but for their status or their size.
     let keys = key_set(&[&other]);
     let with_status = |line: &str| {
         let text = String::from_utf8(ok(&keys)).unwrap();

@@ -249,7 +249,7 @@ fn what_is_no_token_is_refused() {
         format!("{}.{payload}.{signature}", encoded("[]")),
         format!("{}.{payload}.{signature}", encoded("{\"alg\":")),
         format!("{}.{payload}.{signature}", encoded(b"\xff")),
-        // What is not understood, and must be (RFC 7515, 4.1.11).
+        // Extensions that are critical and not understood (RFC 7515, 4.1.11).
         key.sign(
             r#"{"alg":"ES256","kid":"one","crit":["exp"]}"#,
             with(json!({})).to_string(),

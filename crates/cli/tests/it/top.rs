@@ -39,7 +39,7 @@ fn top(folder: &Folder) -> Terminal {
     Terminal::run(&line, &[])
 }
 
-/// What a person sees.
+/// The text on the screen.
 fn seen(terminal: &Terminal) -> vt100::Parser {
     let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
     parser.process(terminal.screen().as_bytes());

@@ -573,6 +573,24 @@ impl<L: LinkPort> State<L> {
         self.dispatch(now, out);
     }
 
+    /// The job that a piece behind its response belongs to, unless the job is over. The piece uses up the worker's window.
+    fn job_of_piece(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        piece: &Bytes,
+    ) -> Result<Option<usize>, WireError> {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return Ok(None);
+        };
+        let job = &mut self.jobs[key];
+        if !job.answered {
+            return Err(WireError::BodyFirst);
+        }
+        job.take_window(piece)?;
+        Ok(Some(key))
+    }
+
     /// Handles a BODY frame of a response. An error means that the worker has broken the protocol.
     pub(crate) fn chunk(
         &mut self,
@@ -583,14 +601,10 @@ impl<L: LinkPort> State<L> {
         now: Instant,
         out: &mut impl Outlet<L>,
     ) -> Result<(), WireError> {
-        let Some(key) = self.job_of(from, slot, number) else {
+        let Some(key) = self.job_of_piece(from, (slot, number), &bytes)? else {
             return Ok(());
         };
-        let job = &mut self.jobs[key];
-        if !job.answered {
-            return Err(WireError::BodyFirst);
-        }
-        job.take_window(&bytes)?;
+        let job = &self.jobs[key];
         let worker = &mut self.workers[from];
         worker.last_answer = now;
         let commit = worker.link.last_commit();
@@ -615,14 +629,10 @@ impl<L: LinkPort> State<L> {
         block: Bytes,
         out: &mut impl Outlet<L>,
     ) -> Result<(), WireError> {
-        let Some(key) = self.job_of(from, slot, number) else {
+        let Some(key) = self.job_of_piece(from, (slot, number), &block)? else {
             return Ok(());
         };
-        let job = &mut self.jobs[key];
-        if !job.answered {
-            return Err(WireError::BodyFirst);
-        }
-        job.take_window(&block)?;
+        let job = &self.jobs[key];
         // An empty block uses up no window, so any number of them could pile up.
         let says_something = !block.is_empty() && job.protocols != Protocols::WebSocket;
         if let Some(to) = job.reply_to.filter(|_| says_something) {

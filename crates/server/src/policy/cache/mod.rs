@@ -313,27 +313,23 @@ impl Cache {
         let usable = stale
             .as_ref()
             .filter(|stale| stale.is_within(stale.lifetime.stale_if_error, now));
+        let hit_stale = |stale| {
+            self.hit(
+                stale,
+                request,
+                &ask.asked,
+                now,
+                Outcome::Stale,
+                "hit; detail=error",
+            )
+        };
         let mut reply = match (answered, usable) {
             (Ok(reply), Some(stale)) if reply.status >= 500 => {
-                return Ok(self.hit(
-                    stale,
-                    request,
-                    &ask.asked,
-                    now,
-                    Outcome::Stale,
-                    "hit; detail=error",
-                ));
+                return Ok(hit_stale(stale));
             }
             (Err(End::Refused(refusal)), Some(stale)) if refusal.status() >= 500 => {
                 refusal.log(request.id);
-                return Ok(self.hit(
-                    stale,
-                    request,
-                    &ask.asked,
-                    now,
-                    Outcome::Stale,
-                    "hit; detail=error",
-                ));
+                return Ok(hit_stale(stale));
             }
             (Ok(reply), _) => reply,
             (Err(end), _) => {
