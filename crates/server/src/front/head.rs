@@ -285,9 +285,8 @@ impl Head {
     fn take_fields(&mut self) -> Result<(), Refusal> {
         let malformed = |what| Refusal::Malformed { what };
         let (mut length, mut chunked, mut hosts) = (None, false, 0);
-        let (mut close, mut keep_alive) = (false, false);
+        let (mut close, mut keep_alive, mut upgrade, mut websocket) = (false, false, false, false);
         self.expects_continue = false;
-        self.wants_websocket = false;
         let mut host = None;
         for &(name, value) in &self.fields {
             let (name, text) = (self.slice(name), self.slice(value));
@@ -315,11 +314,12 @@ impl Head {
                     for option in text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                         close |= option.eq_ignore_ascii_case(b"close");
                         keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                        upgrade |= option.eq_ignore_ascii_case(b"upgrade");
                     }
                 }
                 b"upgrade" => {
                     let mut protocols = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-                    self.wants_websocket |= protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"));
+                    websocket |= protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"));
                 }
                 b"expect" => {
                     if !text.eq_ignore_ascii_case(b"100-continue") {
@@ -345,6 +345,8 @@ impl Head {
             (false, Some(length)) => Framing::Length(length),
         };
         self.keep_alive = !close && (keep_alive || !self.is_http10);
+        // Without the option, the field is one of another connection (RFC 9110, 7.8).
+        self.wants_websocket = websocket && upgrade && !self.is_http10;
         Ok(())
     }
 
