@@ -46,6 +46,11 @@ impl fmt::Display for SecretDigest {
     }
 }
 
+/// Whether two secrets are the same, in time that depends only on their lengths.
+pub fn is_same(found: &[u8], secret: &[u8]) -> bool {
+    found.ct_eq(secret).into()
+}
+
 /// Secrets and their owners.
 #[derive(Debug)]
 pub(crate) struct Secrets(Vec<(SecretDigest, Arc<Identity>)>);
@@ -63,7 +68,7 @@ impl Secrets {
         let found = digest(&[secret]);
         let mut owner = None;
         for (digest, identity) in &self.0 {
-            if bool::from(digest.0.ct_eq(&found)) {
+            if is_same(&found, &digest.0) {
                 owner = Some(identity);
             }
         }

@@ -2,7 +2,6 @@
 
 mod access;
 mod body_stream;
-mod credentials;
 mod durability;
 pub mod files;
 mod hop;
@@ -42,6 +41,7 @@ use forebay_router::Template;
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
+    media_type::essence,
     origin::{Cors, Origins},
     pending::wait_for,
     pool::PoolTarget,
