@@ -207,6 +207,7 @@ impl<'a> Context<'a> {
         }
         refuse_conflicts(&routes, self);
         check_rewrites(&routes, self);
+        config.check_auth(&routes, self);
         config.routes = routes.into_iter().map(|(route, _)| route).collect();
         Some(config)
     }

@@ -61,7 +61,9 @@ pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 pub use listen::{Listen, ListenError};
 pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
-pub use policy::{Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses};
+pub use policy::{
+    AuthRequirement, Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses,
+};
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
     Sticky, StoreMode, WebSocket, Worker, Workers,

@@ -7,6 +7,9 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
     let project = Project::new();
     let api = "[pool.api]\nhandler = 'api.mjs'\n";
     let route = "[[route]]\npath = '/a'\n";
+    let digest = "00".repeat(32);
+    let auth =
+        &format!("[auth.a.api_keys.x]\nsha256 = '{digest}'\n[auth.b.api_keys.x]\nsha256 = '{digest}'\n");
     for (text, expected) in [
         (
             "[server]\nlisten = [",
@@ -475,7 +478,25 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[policy.a]\nrate_limits = ['1/1m', '0/1m']",
-            "2: policy.a.rate_limits: found \"0/1m\", expected a number of requests and a time up to 24h, such as \"100/1m\" or \"1000/1h by x-api-key\"",
+            "2: policy.a.rate_limits: found \"0/1m\", expected a number of requests and a time up to 24h, such as \"100/1m\", \"1000/1h by user\" or \"1000/1h by x-api-key\"",
+        ),
+        (
+            &format!("{auth}[policy.p]\nauth = 'a'\n{route}auth = 'b'\npolicy = 'p'\nrespond = {{}}"),
+            "9: route.auth: nobody could prove who it is: only ways that are in each `auth` of a route and its policies are accepted, and none is in a and in b",
+        ),
+        (
+            &format!(
+                "{auth}[server]\npolicy = ['p', 'q']\n[policy.p]\nauth = 'a'\n[policy.q]\nauth = 'b'\n{route}respond = {{}}"
+            ),
+            "6: server.policy: nobody could prove who it is: only ways that are in each `auth` of a route and its policies are accepted, and none is in a and in b",
+        ),
+        (
+            &format!("{route}scopes = 'read'\nrespond = {{}}"),
+            "3: route.scopes: the scope `read` is asked for, but not who the client is: `auth` of the route or of a policy names the ways to prove that",
+        ),
+        (
+            &format!("[policy.p]\nscopes = 'read'\n{route}policy = 'p'\nrespond = {{}}"),
+            "5: route.policy: the scope `read` is asked for, but not who the client is: `auth` of the route or of a policy names the ways to prove that",
         ),
         (
             "[policy.a]\nremove_headers = ['date']",

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use super::{
     super::{
         Head,
-        lookup::{Arrival, Lookup, request_id},
+        lookup::{Arrival, Lookup, Unrouted, request_id},
     },
     Peer,
     client::Http2Client,
@@ -55,7 +55,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     };
     let lookup = match taken {
         Ok(()) => arrival.look_up(),
-        Err(refusal) => Lookup::Refusal(refusal, None),
+        Err(refusal) => Lookup::Unrouted(Unrouted::malformed(refusal)),
     };
     let route = match lookup {
         Lookup::Route(found) => {
@@ -87,12 +87,10 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
             }
             Some(route)
         }
-        Lookup::Reply(reply, route) => {
-            responder.finish(Ok(reply), route).await;
-            route
-        }
-        Lookup::Refusal(refusal, route) => {
-            responder.finish(Err(refusal.into()), route).await;
+        Lookup::Unrouted(unrouted) => {
+            let route = unrouted.route;
+            let answered = arrival.answer_unrouted(unrouted, &mut responder.client).await;
+            responder.finish(answered, route).await;
             route
         }
     };
