@@ -58,6 +58,7 @@ pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Environment, Runtime};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
+pub use headers::RequestHeaders;
 pub use listen::{Listen, ListenError};
 pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::build::{Config, Context};
-use crate::fields::Fields;
-use crate::headers::refuse_header_names;
+use crate::fields::{Fields, Value};
+use crate::headers::{RequestHeaders, name_problem, refuse_names, request_name_problem};
 use crate::is_token;
 use crate::key::{Default, GIB, KIB, Key, Kind, MIB, TIB, YEAR};
 use crate::network::Network;
@@ -51,6 +51,11 @@ section! {
         headers: Vec<(String, String)>,
         /// Header fields of targets that no response gets, such as `x-powered-by`.
         remove_headers: Vec<String> = "",
+        /// Header fields of requests that targets get, in the place of what the client sends under these names. Not for fields that delimit a request,
+        /// are about its connection, or come from this server, such as `host` and `x-forwarded-for`.
+        request_headers: RequestHeaders,
+        /// Header fields of clients that targets do not get, such as `authorization`; a name stands for its spelling with `_`, too.
+        remove_request_headers: Vec<String> = "",
         /// Pages in the place of the server's own error messages, for clients that accept HTML: files of at most 1 MiB under statuses, `404` or
         /// all of a class, `5xx`. They are read when the configuration is.
         error_pages: ErrorPages,
@@ -88,7 +93,15 @@ impl Cache {
 
 impl Policy {
     fn rules(fields: &Fields, context: &mut Context<'_>) {
-        refuse_header_names("remove_headers", fields, context);
+        refuse_names("remove_headers", fields, context, |name| name_problem(name, &[]));
+        refuse_names("remove_request_headers", fields, context, |name| {
+            let Some(Value::TextMap(set)) = fields.value("request_headers") else {
+                return request_name_problem(name);
+            };
+            let is_set = set.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            let message = || "`request_headers` sets it, which replaces what clients send".to_owned();
+            request_name_problem(name).or_else(|| is_set.then(message))
+        });
     }
 }
 

@@ -211,14 +211,17 @@ impl Route {
             .collect();
         let origins = self.origins.as_ref().map(|origins| (origins, self.cors.as_ref()));
         let left = admit(&policies, origins, request, client).await?;
+        let changed = Policies::change_request(&policies, request.head);
+        let of_target = changed.as_deref().map(|head| Request { head, ..*request });
+        let of_target = of_target.as_ref().unwrap_or(request);
         if let Some(schema) = &self.body_schema {
-            schema.check(request, client).await?;
+            schema.check(of_target, client).await?;
         }
         let mut reply = match &self.policies.cache {
-            None => self.target.answer(request, client).await?,
-            Some(cache) => match cache.look_up(request) {
+            None => self.target.answer(of_target, client).await?,
+            Some(cache) => match cache.look_up(of_target) {
                 Ok(reply) => reply,
-                Err(miss) => Box::pin(cache.fill(miss, self, request, client)).await?,
+                Err(miss) => Box::pin(cache.fill(miss, self, of_target, client)).await?,
             },
         };
         self.policies.apply(left, &mut reply);

@@ -129,6 +129,10 @@ impl Secrets {
                 }
             }
         }
+        for policy in config.policies.values_mut() {
+            self.mask_headers(&mut policy.headers);
+            self.mask_headers(&mut policy.request_headers.0);
+        }
         for route in &mut config.routes {
             self.mask_headers(&mut route.headers);
             if let Target::Respond(respond) = &mut route.target {

@@ -503,6 +503,22 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "2: policy.a.remove_headers: \"date\": the server sets this header itself",
         ),
         (
+            "[policy.a]\nremove_request_headers = ['cookie', 'X-Forwarded-For']",
+            "2: policy.a.remove_request_headers: \"X-Forwarded-For\": expected another field than those that delimit a request, are about its connection, or come from this server: connection, content-length, expect, forwarded, host, keep-alive, proxy-connection, sec-websocket-key, te, traceparent, trailer, transfer-encoding, upgrade, x-forwarded-for, x-forwarded-host, x-forwarded-port, x-forwarded-proto, x-real-ip, x-request-id",
+        ),
+        (
+            "[policy.a]\nrequest_headers = { x_user = 'a' }",
+            "2: policy.a.request_headers.x_user: write `-` instead of `_`: programs that read one as the other get neither from clients",
+        ),
+        (
+            "[policy.a]\nrequest_headers = { x-user = \"a\\r\\nb\" }",
+            "2: policy.a.request_headers.x-user: found \"a\\r\\nb\", expected printable ASCII without a space at either end",
+        ),
+        (
+            "[policy.a]\nrequest_headers = { X-User = 'a' }\nremove_request_headers = 'x-user'",
+            "3: policy.a.remove_request_headers: \"x-user\": `request_headers` sets it, which replaces what clients send",
+        ),
+        (
             "[policy.a]\nerror_pages = { 200 = 'no.html' }",
             "2: policy.a.error_pages.200: expected a status from 400 to 599, or \"4xx\" or \"5xx\"",
         ),

@@ -43,6 +43,8 @@ pub(crate) struct Policies {
     user_limits: Vec<Arc<RateLimiter>>,
     /// `None`: everybody is answered.
     auth: Option<RouteAuth>,
+    /// Fields of requests as targets get them, names in lower case; without a value they are removed.
+    request_fields: Vec<(String, Option<String>)>,
     removed_headers: Vec<String>,
     /// Fields that every response gets.
     pub(crate) headers: HeaderLines,
@@ -77,6 +79,13 @@ impl Policies {
                 };
                 limits.push(limiters.of(name, limit, policy.rate_clients_max));
             }
+            let removed = policy.remove_request_headers.iter();
+            let removed = removed.map(|name| (name.to_ascii_lowercase(), None));
+            let set = policy.request_headers.0.iter().cloned();
+            for (name, value) in removed.chain(set.map(|(name, value)| (name, Some(value)))) {
+                all.request_fields.retain(|(other, _)| *other != name);
+                all.request_fields.push((name, value));
+            }
             all.removed_headers
                 .extend(policy.remove_headers.iter().map(|name| name.to_ascii_lowercase()));
             for (name, value) in &policy.headers {
@@ -103,6 +112,19 @@ impl Policies {
             return Err(Refusal::AddressDenied { address });
         }
         Ok(())
+    }
+
+    /// The head of a request as the target gets it; `None` if that is how it came. `policies` are those of each route on its way.
+    pub(crate) fn change_request(policies: &[&Self], head: &Head) -> Option<Box<Head>> {
+        let mut changed: Option<Box<Head>> = None;
+        for Self { request_fields, .. } in policies
+            .iter()
+            .filter(|policies| !policies.request_fields.is_empty())
+        {
+            let before = changed.as_deref().unwrap_or(head);
+            changed = Some(Box::new(before.with_fields(request_fields)));
+        }
+        changed
     }
 
     /// Changes the response of a target.

@@ -440,3 +440,118 @@ respond = { text = "api" }
         assert_eq!(get("192.0.2.7", "/guarded", &[wrong]).status, expected);
     }
 }
+
+#[test]
+fn targets_get_the_request_fields_of_the_policy_and_none_that_pass_for_them() {
+    let behind =
+        Setup::new("[script.echo]\nhandler = \"echo.mjs\"\n[[route]]\npath = \"/*\"\nscript = \"echo\"\n")
+            .file("echo.mjs", ECHO)
+            .start();
+    let server = Setup::new(&format!(
+        r#"
+[policy.tenant]
+request_headers = {{ x-tenant = "blue", Accept-Language = "en" }}
+remove_request_headers = ["Authorization", "x-debug"]
+[policy.other]
+request_headers = {{ x-debug = "own" }}
+[policy.cached]
+cache = {{}}
+[script.echo]
+handler = "echo.mjs"
+[pool.node]
+handler = "echo.mjs"
+[pool.wsgi]
+handler = "wsgi.py"
+[proxy.behind]
+servers = ["http://{}"]
+[[route]]
+path = "/script"
+policy = "tenant"
+script = "echo"
+[[route]]
+path = "/node"
+policy = "tenant"
+pool = "node"
+[[route]]
+path = "/wsgi"
+policy = "tenant"
+pool = "wsgi"
+[[route]]
+path = "/behind"
+policy = "tenant"
+proxy = "behind"
+[[route]]
+path = "/both"
+policy = ["tenant", "other"]
+script = "echo"
+[[route]]
+path = "/short"
+policy = "tenant"
+rewrite = "/open"
+[[route]]
+path = "/open"
+script = "echo"
+[[route]]
+path = "/cached"
+policy = ["tenant", "cached"]
+script = "echo"
+"#,
+        behind.address()
+    ))
+    .file("echo.mjs", ECHO)
+    .file(
+        "wsgi.py",
+        "import json\ndef app(environ, start_response):\n    start_response('200 OK', [('content-type', 'application/json')])\n    \
+         names = ['x-tenant', 'accept-language', 'authorization', 'x-debug', 'x-kept']\n    \
+         values = [environ.get('HTTP_' + name.upper().replace('-', '_')) for name in names]\n    \
+         return [json.dumps(values).encode()]\n",
+    )
+    .start();
+    let fields = [
+        ("x-tenant", "red"),
+        ("X-Tenant", "red"),
+        ("x_tenant", "red"),
+        ("x_debug", "1"),
+        ("connection", "x-tenant, accept-language"),
+        ("authorization", "Bearer secret"),
+        ("accept-language", "de"),
+        ("x-debug", "1"),
+        ("x-kept", "kept"),
+    ];
+    let seen = |path: &str| ask(&mut server.connect(), "GET", path, &fields, b"").json();
+    let changed = serde_json::json!(["blue", "en", null, null, "kept"]);
+    for path in ["/script", "/node", "/wsgi", "/behind", "/short"] {
+        assert_eq!(seen(path), changed, "{path}");
+    }
+    assert_eq!(
+        seen("/both"),
+        serde_json::json!(["blue", "en", null, "own", "kept"])
+    );
+    // Without a policy a client may drop what it has named in `Connection`.
+    assert_eq!(
+        seen("/open"),
+        serde_json::json!([null, null, "Bearer secret", "1", "kept"])
+    );
+    // A response is stored for what the target has seen: no credentials, and one language.
+    let statuses = ["de", "fr"].map(|language| {
+        let fields = [("authorization", "Bearer secret"), ("accept-language", language)];
+        let answer = ask(&mut server.connect(), "GET", "/cached", &fields, b"");
+        answer
+            .header("cache-status")
+            .map(|status| status.split("; ttl").next().unwrap_or_default().to_owned())
+    });
+    assert_eq!(
+        statuses,
+        [
+            Some("forebay; fwd=uri-miss; stored".to_owned()),
+            Some("forebay; hit".to_owned())
+        ]
+    );
+}
+
+/// Answers with what it finds of some fields.
+const ECHO: &str = "export default (request) => {
+    const names = ['x-tenant', 'accept-language', 'authorization', 'x-debug', 'x-kept'];
+    const values = names.map((name) => request.headers.get(name));
+    return Response.json(values, { headers: { 'cache-control': 'max-age=60', vary: 'accept-language' } });
+};";
