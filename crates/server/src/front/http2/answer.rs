@@ -96,6 +96,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     };
     let Sent { status, bytes, .. } = responder.sent;
     arrival.account(route, status, bytes, at.elapsed());
+    responder.client.discard_body().await;
 }
 
 /// A request, and its response as far as it has been sent.
@@ -118,7 +119,6 @@ impl Responder<'_> {
             Err(End::Gone) => return self.reset(Reason::CANCEL),
         };
         match self.send(reply, route).await {
-            // A client that still sends its body is told to stop once it has the response (RFC 9113, 8.1): dropping the stream does that.
             Ok(()) => {}
             Err(End::Gone) => self.reset(Reason::CANCEL),
             Err(End::Refused(refusal)) => {
