@@ -28,7 +28,7 @@ fn wait_for_both(server: &Server) {
 }
 
 /// Reads until all of this has come, between the framing of the chunks.
-pub(super) fn read_until(client: &mut Client, end: &str) -> String {
+pub(crate) fn read_until(client: &mut Client, end: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(end) {
         let more = client.some_bytes();

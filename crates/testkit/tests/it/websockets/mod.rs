@@ -6,9 +6,10 @@ mod messages;
 
 use forebay_testkit::{Client, Response, Server, Setup};
 
+pub(crate) use self::connections::read_until;
 use crate::support::Runtime;
 
-const HANDLERS: &str = include_str!("../handlers/websockets.mjs");
+pub(crate) const HANDLERS: &str = include_str!("../handlers/websockets.mjs");
 
 pub(crate) const CONTINUE: u8 = 0;
 pub(crate) const TEXT: u8 = 1;
