@@ -46,7 +46,7 @@ pub(crate) struct Via<'a>(pub(crate) &'a Route);
 
 impl Via<'_> {
     /// Changes the response of the route that answers, whose headers are `given`.
-    pub(crate) fn apply(&self, given: &HeaderLines, reply: &mut Reply<'_>) {
+    pub(crate) fn apply(self, given: &HeaderLines, reply: &mut Reply<'_>) {
         self.0.policies.remove_headers(reply);
         let headers = self.0.headers.fields();
         for (name, value) in headers.filter(|field| !given.fields().any(|given| given == *field)) {
@@ -56,7 +56,7 @@ impl Via<'_> {
 
     /// Changes the response to a request that the route that answers has refused.
     pub(crate) fn refused(
-        &self,
+        self,
         answering: &Route,
         refusal: &Refusal,
         head: &Head,

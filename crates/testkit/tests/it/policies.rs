@@ -263,6 +263,13 @@ auth = ["people", "programs"]
 scopes = "read"
 [policy.writers]
 scopes = "write"
+[policy.people]
+auth = "people"
+[[route]]
+path = "/wider"
+policy = "people"
+auth = ["programs", "people"]
+respond = { text = "answered" }
 [[route]]
 path = "/known"
 policy = "known"
@@ -294,7 +301,8 @@ rewrite = "/open"
         [&[][..], &[ADA], &[EVE], &[BOT]].map(|fields| from(&server, "192.0.2.1", path, fields).status)
     };
     assert_eq!(statuses("/known"), [401, 200, 200, 200]);
-    // A route can narrow what its policy asks for.
+    // A route can narrow what its policy asks for, and cannot widen it.
+    assert_eq!(statuses("/wider"), [401, 200, 200, 401]);
     assert_eq!(statuses("/people"), [401, 200, 200, 401]);
     assert_eq!(statuses("/write"), [401, 200, 403, 403]);
     assert_eq!(statuses("/own"), [401, 200, 403, 403]);
