@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The SHA-256 digest of a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SecretDigest(Digest);
 
 /// A text is no SHA-256 digest.
@@ -40,9 +40,9 @@ impl FromStr for SecretDigest {
     }
 }
 
-impl fmt::Display for SecretDigest {
+impl fmt::Debug for SecretDigest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+        out.write_str("***")
     }
 }
 

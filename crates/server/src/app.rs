@@ -22,6 +22,7 @@ use forebay_tls::CertificateError;
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -34,7 +35,7 @@ use self::{
     upstreams::{HealthChecks, proxies},
 };
 use crate::{
-    auth::{AuthError, Authenticators, KeySources, RouteAuth, authenticators},
+    auth::{AuthError, Authenticators, KeySources, authenticators},
     calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
     compression::Compression,
@@ -45,7 +46,7 @@ use crate::{
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     otlp::MetricsExporter,
     policy::{
-        BodySchema, CHECKED_BYTES_MAX, Left, Policies, RateLimiters,
+        BodySchema, CHECKED_BYTES_MAX, Policies, RateLimiters, admit,
         cache::{Caches, caches},
     },
     profiles::Profiles,
@@ -179,8 +180,6 @@ impl KeptPools {
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
-    /// `None`: everybody is answered.
-    auth: Option<RouteAuth>,
     /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
@@ -204,37 +203,30 @@ impl Route {
         if let Some(problems) = &request.app.problems {
             problems.check(request.head, &self.target, &request.app.config)?;
         }
-        let (head, peer) = (request.head, request.peer);
-        let counted = request.via.map(|via| &via.route.policies);
-        let checked = self.policies.check(head, peer, request.arrived, counted);
-        let left = checked.inspect_err(|_| request.via.iter().for_each(|via| via.give_back(head, peer)))?;
-        if let Some(origins) = &self.origins {
-            origins.check(request.head, self.cors.as_ref())?;
-        }
-        let auths = request
+        let policies: SmallVec<[_; 2]> = request
             .via
-            .map(|via| &via.route.auth)
+            .map(|via| &via.0.policies)
             .into_iter()
-            .chain([&self.auth]);
-        for auth in auths.flatten() {
-            auth.check(request, client).await?;
-        }
+            .chain([&self.policies])
+            .collect();
+        let origins = self.origins.as_ref().map(|origins| (origins, self.cors.as_ref()));
+        let left = admit(&policies, origins, request, client).await?;
+        let changed = Policies::change_request(&policies, request.head);
+        let of_target = changed.as_deref().map(|head| Request { head, ..*request });
+        let of_target = of_target.as_ref().unwrap_or(request);
         if let Some(schema) = &self.body_schema {
-            schema.check(request, client).await?;
+            schema.check(of_target, client).await?;
         }
         let mut reply = match &self.policies.cache {
-            None => self.target.answer(request, client).await?,
-            Some(cache) => match cache.look_up(request) {
+            None => self.target.answer(of_target, client).await?,
+            Some(cache) => match cache.look_up(of_target) {
                 Ok(reply) => reply,
-                Err(miss) => Box::pin(cache.fill(miss, self, request, client)).await?,
+                Err(miss) => Box::pin(cache.fill(miss, self, of_target, client)).await?,
             },
         };
-        match request.via {
-            None => self.policies.apply(left, &mut reply),
-            Some(via) => {
-                self.policies.apply(Left::nearest(left, via.left), &mut reply);
-                via.apply(&self.headers, &mut reply);
-            }
+        self.policies.apply(left, &mut reply);
+        if let Some(via) = request.via {
+            via.apply(&self.headers, &mut reply);
         }
         Ok(match &self.compression {
             Some(compression) => compression.apply(request, reply),
@@ -245,7 +237,7 @@ impl Route {
     /// The response to a refused request that this route was to answer.
     pub(crate) fn refused(
         &self,
-        via: Option<&Via<'_>>,
+        via: Option<Via<'_>>,
         refusal: &Refusal,
         head: &Head,
         id: &str,
@@ -464,7 +456,7 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
-            policies: Policies::new(config.server.policy.iter(), &config, &services.rate_limiters, &caches)?,
+            policies: Policies::new(None, &config, &authenticators, &services.rate_limiters, &caches)?,
             caches,
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log(services.log_exporter.clone())),
@@ -516,12 +508,13 @@ fn rules(
     services: &Services,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
-        let names = parts.config.server.policy.iter().chain(&route.policy);
-        let policies = Policies::new(names.clone(), parts.config, &services.rate_limiters, parts.caches)?;
+        let (config, limiters) = (parts.config, &services.rate_limiters);
+        let policies = Policies::new(Some(route), config, parts.authenticators, limiters, parts.caches)?;
         let headers = headers(route, &policies);
-        let of_policies = names
+        let of_policies = config
+            .policies_of(Some(route))
             .rev()
-            .find_map(|name| parts.config.policies[name].cors.as_ref());
+            .find_map(|name| config.policies[name].cors.as_ref());
         let cors = route.cors.as_ref().or(of_policies);
         Ok(Rule {
             methods: route.methods().to_vec(),
@@ -529,7 +522,6 @@ fn rules(
             path,
             target: Route {
                 deadline: route.deadline,
-                auth: RouteAuth::new(route, parts.authenticators),
                 body_bytes_max: match route.body_schema {
                     Some(_) => route.body_bytes_max.min(CHECKED_BYTES_MAX),
                     None => route.body_bytes_max,
@@ -542,7 +534,7 @@ fn rules(
                     _ => None,
                 },
                 cors: cors.map(Cors::new),
-                compression: Compression::new(route, &headers, &parts.config.server),
+                compression: Compression::new(route, &headers, &config.server),
                 policies,
                 headers,
                 target: target(route, kind, parts)?,
