@@ -131,13 +131,20 @@ impl Config {
         required
     }
 
-    /// The names of the policies that hold for a route, in the order in which they apply; without a route, for requests that none answers.
+    /// The names of the policies that hold for a route, each once, in the order in which they apply; without a route, for requests that none
+    /// answers.
     pub fn policies_of<'c>(
         &'c self,
         route: Option<&'c Route>,
     ) -> impl DoubleEndedIterator<Item = &'c String> {
         let own = route.map_or(&[][..], |route| &route.policy);
-        self.server.policy.iter().chain(own)
+        let mut names: Vec<&String> = Vec::new();
+        for name in self.server.policy.iter().chain(own) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.into_iter()
     }
 
     /// The keys `auth` and `scopes` of a route and of all its policies.

@@ -14,7 +14,7 @@ use std::{
 
 use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pg::SqlSession;
-use forebay_pool::{Mailboxes, Pool, Supervisor};
+use forebay_pool::{Mailboxes, Options, Pool, Supervisor};
 use forebay_router::{Router, RouterError, Rule};
 use forebay_runtimes::{Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
@@ -35,7 +35,7 @@ use self::{
     upstreams::{HealthChecks, proxies},
 };
 use crate::{
-    auth::{AuthError, Authenticators, KeySources, authenticators},
+    auth::{AuthError, KeySources, authenticators},
     calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
     compression::Compression,
@@ -46,8 +46,9 @@ use crate::{
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
     otlp::MetricsExporter,
     policy::{
-        BodySchema, CHECKED_BYTES_MAX, Policies, RateLimiters, admit,
+        BodySchema, CHECKED_BYTES_MAX, Policies, PolicyParts, RateLimiters, admit,
         cache::{Caches, caches},
+        error_pages,
     },
     profiles::Profiles,
     reply::{HeaderLines, Reply},
@@ -373,9 +374,18 @@ impl App {
         let scripts = scripts(&config, services)?;
         let settings = config.records.settings();
         let mut confinements = confinements(&config, sdk.as_ref(), |name| kept_pool(name).is_none())?;
-        let start = |(name, pool): (&String, &config::Pool)| {
-            if let Some(kept) = kept_pool(name) {
-                return Ok((name.clone(), kept.clone()));
+        let caches = caches(&config, services.routes.threads());
+        let policies = PolicyParts {
+            config: &config,
+            authenticators: &authenticators,
+            limiters: &services.rate_limiters,
+            caches: &caches,
+            error_pages: error_pages(&config)?,
+        };
+        let health_checks = Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?);
+        let options = |(name, pool): (&String, &config::Pool)| {
+            if kept_pool(name).is_some() {
+                return Ok((name.clone(), None));
             }
             let store = services.store.as_deref();
             let mut options = options(
@@ -391,14 +401,18 @@ impl App {
                 options.workers_min = options.workers_min.max(1);
             }
             options.calls = calls(pool, services, &settings, &config).map_err(BuildError::CallThread)?;
-            let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
-            Ok((pool.name().to_owned(), pool))
+            Ok((name.clone(), Some(options)))
         };
-        let pools = config
-            .pools
-            .iter()
-            .map(start)
-            .collect::<Result<BTreeMap<_, _>, BuildError>>()?;
+        let options = config.pools.iter().map(options);
+        let options = options.collect::<Result<Vec<_>, BuildError>>()?;
+        let start = |(name, options): (String, Option<Options>)| {
+            let pool = match options {
+                None => kept_pool(&name).expect("it has no options").clone(),
+                Some(options) => Pool::start(options, &services.supervisor, services.mailboxes.clone()),
+            };
+            (name, pool)
+        };
+        let pools: BTreeMap<_, _> = options.into_iter().map(start).collect();
         let stop_started = || {
             let started = pools.iter().filter(|(name, _)| kept_pool(name).is_none());
             started.for_each(|(_, pool)| pool.stop_now());
@@ -411,11 +425,10 @@ impl App {
             .transpose()
             .inspect_err(|_| stop_started())?;
         let store = services.store.as_ref().zip(config.store.as_ref());
-        let caches = caches(&config, services.routes.threads());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
-            authenticators: &authenticators,
+            policies: &policies,
             records: records.as_ref(),
             pools: &pools,
             proxies: &proxies,
@@ -426,13 +439,13 @@ impl App {
             sources: &services.sources,
             config: &config,
             kept: &services.kept,
-            caches: &caches,
         };
         let rules = config.routes.iter().map(|route| rules(route, &parts, services));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| stop_started())?;
+        let policies = Policies::new(None, &policies);
         Ok(Self {
             tls,
             certificates,
@@ -446,7 +459,7 @@ impl App {
             },
             router,
             pools,
-            health_checks: Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?),
+            health_checks,
             proxies,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),
             scripts: scripts
@@ -456,7 +469,7 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
-            policies: Policies::new(None, &config, &authenticators, &services.rate_limiters, &caches)?,
+            policies,
             caches,
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log(services.log_exporter.clone())),
@@ -487,7 +500,7 @@ impl App {
 
 /// The parts from which targets are built.
 struct Parts<'a> {
-    authenticators: &'a Authenticators,
+    policies: &'a PolicyParts<'a>,
     pools: &'a BTreeMap<String, Pool>,
     proxies: &'a BTreeMap<String, Arc<Group>>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
@@ -498,7 +511,6 @@ struct Parts<'a> {
     sources: &'a DatabaseRegistry,
     config: &'a Config,
     kept: &'a Arc<BufferUsage>,
-    caches: &'a Caches,
 }
 
 /// The routing rules of a configured route: one for each of its paths.
@@ -508,14 +520,16 @@ fn rules(
     services: &Services,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
-        let (config, limiters) = (parts.config, &services.rate_limiters);
-        let policies = Policies::new(Some(route), config, parts.authenticators, limiters, parts.caches)?;
+        let config = parts.config;
+        let policies = Policies::new(Some(route), parts.policies);
         let headers = headers(route, &policies);
         let of_policies = config
             .policies_of(Some(route))
             .rev()
             .find_map(|name| config.policies[name].cors.as_ref());
-        let cors = route.cors.as_ref().or(of_policies);
+        // A rewritten request has the CORS of the route that answers it.
+        let is_rewrite = matches!(route.target, config::Target::Rewrite(_));
+        let cors = route.cors.as_ref().or(of_policies).filter(|_| !is_rewrite);
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),

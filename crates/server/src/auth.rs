@@ -125,7 +125,7 @@ impl RouteAuth {
     }
 
     /// Finds out who the client is, once the route is known and before its target does anything: the name of the first way in which the client
-    /// can prove it, and the subject. The request's identity is that of the first route on its way.
+    /// can prove it, and the subject. The request's identity is the first that is found out.
     pub(crate) async fn check<'a>(
         &'a self,
         request: &Request<'a>,

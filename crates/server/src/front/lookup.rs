@@ -314,8 +314,13 @@ impl<'a> Arrival<'a> {
         unrouted: Unrouted<'a>,
         client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
-        if !unrouted.is_public {
-            let policies = unrouted.route.map_or(&self.app.policies, |route| &route.policies);
+        let policies = unrouted.route.map_or(&self.app.policies, |route| &route.policies);
+        if unrouted.is_public {
+            // A preflight request has a route. It comes without credentials, and uses up no rate limit of the request that it is about.
+            if unrouted.route.is_some() {
+                policies.check_address(&self.peer)?;
+            }
+        } else {
             let request = self.request_for("", &[], None, self.app.config.server.deadline);
             admit(&[policies], None, &request, client).await?;
         }

@@ -37,7 +37,12 @@ pub(crate) async fn admit(
     if let Some((origins, cors)) = origins {
         origins.check(request.head, cors)?;
     }
-    for auth in policies.iter().filter_map(|policies| policies.auth.as_ref()) {
+    // The route that answers comes last. The first identity is the one that its handler sees.
+    for auth in policies
+        .iter()
+        .rev()
+        .filter_map(|policies| policies.auth.as_ref())
+    {
         let user = auth.check(request, client).await?;
         sender.user.get_or_insert(user);
     }

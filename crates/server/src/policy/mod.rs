@@ -7,6 +7,7 @@ mod error_pages;
 mod rate_limit;
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     sync::{Arc, Weak},
 };
@@ -16,6 +17,7 @@ use parking_lot::Mutex;
 pub(crate) use self::{
     admission::admit,
     body_schema::{BodySchema, CHECKED_BYTES_MAX},
+    error_pages::error_pages,
     rate_limit::Left,
 };
 use self::{
@@ -24,7 +26,6 @@ use self::{
     rate_limit::RateLimiter,
 };
 use crate::{
-    app::BuildError,
     auth::{Authenticators, RouteAuth},
     config::{self, ClientKey, Config, Network, RateLimit},
     failure::Refusal,
@@ -53,17 +54,21 @@ pub(crate) struct Policies {
     pub(crate) cache: Option<Arc<Cache>>,
 }
 
+/// What the policies of routes are made of. Routes that name the same policy share its limits, its cache and its pages.
+pub(crate) struct PolicyParts<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) authenticators: &'a Authenticators,
+    pub(crate) limiters: &'a RateLimiters,
+    pub(crate) caches: &'a Caches,
+    pub(crate) error_pages: BTreeMap<String, ErrorPages>,
+}
+
 impl Policies {
     /// Those that hold for a route; without one, those for requests that no route answers.
-    pub(crate) fn new(
-        route: Option<&config::Route>,
-        config: &Config,
-        authenticators: &Authenticators,
-        limiters: &RateLimiters,
-        caches: &Caches,
-    ) -> Result<Self, BuildError> {
+    pub(crate) fn new(route: Option<&config::Route>, parts: &PolicyParts<'_>) -> Self {
+        let config = parts.config;
         let mut all = Self {
-            auth: RouteAuth::new(config.auth_requirement(route), authenticators),
+            auth: RouteAuth::new(config.auth_requirement(route), parts.authenticators),
             ..Self::default()
         };
         for name in config.policies_of(route) {
@@ -77,7 +82,7 @@ impl Policies {
                     ClientKey::User => &mut all.user_limits,
                     ClientKey::Address | ClientKey::Header(_) => &mut all.rate_limits,
                 };
-                limits.push(limiters.of(name, limit, policy.rate_clients_max));
+                limits.push(parts.limiters.of(name, limit, policy.rate_clients_max));
             }
             let removed = policy.remove_request_headers.iter();
             let removed = removed.map(|name| (name.to_ascii_lowercase(), None));
@@ -91,16 +96,16 @@ impl Policies {
             for (name, value) in &policy.headers {
                 all.headers.push_known(name, value);
             }
-            all.error_pages.add(&policy.error_pages)?;
-            if let Some(cache) = caches.get(name) {
+            all.error_pages.add(&parts.error_pages[name]);
+            if let Some(cache) = parts.caches.get(name) {
                 all.cache = Some(Arc::clone(cache));
             }
         }
-        Ok(all)
+        all
     }
 
     /// Clients of a Unix socket have no address; whoever may open the socket is admitted.
-    fn check_address(&self, peer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_address(&self, peer: &str) -> Result<(), Refusal> {
         if self.allow.is_empty() && self.deny.is_empty() {
             return Ok(());
         }

@@ -563,3 +563,16 @@ const ECHO: &str = "export default (request) => {
     const values = names.map((name) => request.headers.get(name));
     return Response.json(values, { headers: { 'cache-control': 'max-age=60', vary: 'accept-language' } });
 };";
+
+#[test]
+fn a_policy_that_is_named_twice_holds_once() {
+    let server = serve(
+        "[policy.site]\nrate_limits = \"10/1h\"\nheaders = { x-site = \"1\" }\n\
+         [[route]]\npath = \"/\"\npolicy = \"site\"\nrespond = { text = \"here\" }\n",
+    );
+    let answer = from(&server, "192.0.2.1", "/", &[]);
+    assert_eq!(answer.header("ratelimit-remaining"), Some("9"));
+    assert_eq!(answer.header("x-site"), Some("1"));
+    let lines = answer.headers.iter().filter(|(name, _)| name == "x-site");
+    assert_eq!(lines.count(), 1);
+}
