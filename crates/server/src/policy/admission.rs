@@ -65,7 +65,11 @@ impl<'a> Counted<'a> {
         now: Instant,
     ) -> Result<(), Refusal> {
         for limiter in limiters {
-            if self.by.iter().any(|(other, _)| ptr::eq(*other, Arc::as_ptr(limiter))) {
+            if self
+                .by
+                .iter()
+                .any(|(other, _)| ptr::eq(*other, Arc::as_ptr(limiter)))
+            {
                 continue;
             }
             let client = limiter.client(sender);
