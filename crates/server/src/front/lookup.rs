@@ -52,9 +52,9 @@ pub(super) struct Unrouted<'r> {
 }
 
 impl Unrouted<'_> {
-    fn public(answer: Reply<'static>) -> Self {
+    pub(super) fn public(answer: Result<Reply<'static>, Refusal>) -> Self {
         Self {
-            answer: Ok(answer),
+            answer,
             route: None,
             is_public: true,
         }
@@ -62,18 +62,8 @@ impl Unrouted<'_> {
 
     fn guarded(answer: Result<Reply<'static>, Refusal>) -> Self {
         Self {
-            answer,
-            route: None,
             is_public: false,
-        }
-    }
-
-    /// The answer to a request whose head cannot be read.
-    pub(super) fn malformed(refusal: Refusal) -> Self {
-        Self {
-            answer: Err(refusal),
-            route: None,
-            is_public: true,
+            ..Self::public(answer)
         }
     }
 }
@@ -135,7 +125,7 @@ fn proof<'r, 'p>(app: &App, token: &str) -> Lookup<'r, 'p> {
         .to_mut()
         .push_known("content-type", "application/octet-stream");
     reply.body = Body::Bytes(key_authorization.into());
-    Lookup::Unrouted(Unrouted::public(reply))
+    Lookup::Unrouted(Unrouted::public(Ok(reply)))
 }
 
 /// The response that sends a client to the same address with TLS.
@@ -155,7 +145,7 @@ fn redirected<'r, 'p>(head: &Head, port: u16) -> Lookup<'r, 'p> {
         let what = "it names no host to which it could be sent with TLS";
         return Refusal::Malformed { what }.into();
     }
-    Lookup::Unrouted(Unrouted::public(reply))
+    Lookup::Unrouted(Unrouted::public(Ok(reply)))
 }
 
 /// A host without its port.
@@ -194,7 +184,7 @@ fn preflight<'r, 'p>(app: &'r App, head: &'p Head) -> Option<Lookup<'r, 'p>> {
             let permission = found.target.cors.as_ref()?.permission(method);
             Some(Lookup::Unrouted(Unrouted {
                 route: Some(found.target),
-                ..Unrouted::public(no_content(permission))
+                ..Unrouted::public(Ok(no_content(permission)))
             }))
         }
         _ => None,

@@ -456,7 +456,16 @@ fn targets_get_the_request_fields_of_the_policy_and_none_that_pass_for_them() {
             .file("echo.mjs", ECHO)
             .start();
     let server = Setup::new(&format!(
-        r#"
+        r#"{REALMS}
+[policy.secret]
+remove_request_headers = "x-api-key"
+[script.who]
+handler = "who.mjs"
+[[route]]
+path = "/who"
+policy = "secret"
+auth = "people"
+script = "who"
 [policy.tenant]
 request_headers = {{ x-tenant = "blue", Accept-Language = "en" }}
 remove_request_headers = ["Authorization", "x-debug"]
@@ -507,6 +516,7 @@ script = "echo"
         behind.address()
     ))
     .file("echo.mjs", ECHO)
+    .file("who.mjs", "export default (request) => [request.user.subject, request.headers.get('x-api-key')];")
     .file(
         "wsgi.py",
         "import json\ndef app(environ, start_response):\n    start_response('200 OK', [('content-type', 'application/json')])\n    \
@@ -540,6 +550,9 @@ script = "echo"
         seen("/open"),
         serde_json::json!([null, null, "Bearer secret", "1", "kept"])
     );
+    // The server has seen the credential, the target does not.
+    let who = ask(&mut server.connect(), "GET", "/who", &[ADA], b"").json();
+    assert_eq!(who, serde_json::json!(["ada", null]));
     // A response is stored for what the target has seen: no credentials, and one language.
     let statuses = ["de", "fr"].map(|language| {
         let fields = [("authorization", "Bearer secret"), ("accept-language", language)];

@@ -55,7 +55,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     };
     let lookup = match taken {
         Ok(()) => arrival.look_up(),
-        Err(refusal) => Lookup::Unrouted(Unrouted::malformed(refusal)),
+        Err(refusal) => Lookup::Unrouted(Unrouted::public(Err(refusal))),
     };
     let route = match lookup {
         Lookup::Route(found) => {
