@@ -42,7 +42,7 @@ use crate::{
     failure::Refusal,
     front::{Client, Head},
     logging::{self, AccessLog, LogExporter, LoggingError, WorkflowLogs},
-    metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
+    metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, login_name, name_of},
     otlp::MetricsExporter,
     policy::{
         BodySchema, CHECKED_BYTES_MAX, Left, Policies, RateLimiters,
@@ -53,9 +53,9 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, End, FilesTarget, Origins, PoolTarget, ProxyTarget, RecordsTarget,
-        RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target, TqlTarget, Via,
-        WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, End, FilesTarget, LoginTarget, Origins, PoolTarget, ProxyTarget,
+        RecordsTarget, RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
+        TqlTarget, Via, WorkflowTarget, pool,
         pool::PoolWorkers,
         template,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
@@ -141,6 +141,8 @@ pub(crate) struct App {
     pub(crate) challenges: Arc<Challenges>,
     /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
     pub(crate) has_http_challenges: bool,
+    /// Whether browsers log in here, so that requests may have cookies of logins.
+    has_logins: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// With `--watch`, why the newest code is not in force.
@@ -181,7 +183,7 @@ pub(crate) struct Route {
     pub(crate) body_bytes_max: u64,
     /// `None`: everybody is answered.
     auth: Option<RouteAuth>,
-    /// Origins allowed to make changes; only on routes that change stored data without a handler.
+    /// Origins allowed to make changes; only on routes that change stored data without a handler, and on those that sessions of browsers open.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) policies: Policies,
@@ -208,7 +210,11 @@ impl Route {
         let counted = request.via.map(|via| &via.route.policies);
         let checked = self.policies.check(head, peer, request.arrived, counted);
         let left = checked.inspect_err(|_| request.via.iter().for_each(|via| via.give_back(head, peer)))?;
-        if let Some(origins) = &self.origins {
+        let origins = self
+            .origins
+            .as_ref()
+            .or(request.via.and_then(|via| via.route.origins.as_ref()));
+        if let Some(origins) = origins {
             origins.check(request.head, self.cors.as_ref())?;
         }
         let auths = request
@@ -222,11 +228,18 @@ impl Route {
         if let Some(schema) = &self.body_schema {
             schema.check(request, client).await?;
         }
+        // Sessions are for the server alone: handlers and other servers could otherwise act as their users elsewhere.
+        let has_logins = request.app.has_logins && !matches!(self.target, Target::Login(_));
+        let bare = has_logins.then(|| request.head.without_login_cookies()).flatten();
+        let passed = Request {
+            head: bare.as_ref().unwrap_or(request.head),
+            ..*request
+        };
         let mut reply = match &self.policies.cache {
-            None => self.target.answer(request, client).await?,
-            Some(cache) => match cache.look_up(request) {
+            None => self.target.answer(&passed, client).await?,
+            Some(cache) => match cache.look_up(&passed) {
                 Ok(reply) => reply,
-                Err(miss) => Box::pin(cache.fill(miss, self, request, client)).await?,
+                Err(miss) => Box::pin(cache.fill(miss, self, &passed, client)).await?,
             },
         };
         match request.via {
@@ -437,7 +450,12 @@ impl App {
             caches: &caches,
         };
         let rules = config.routes.iter().map(|route| rules(route, &parts, services));
+        let logins = config.login_paths();
+        let logins = logins
+            .iter()
+            .map(|login| Ok(vec![login_rule(login, &parts, services)?]));
         let router = rules
+            .chain(logins)
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| stop_started())?;
@@ -452,6 +470,7 @@ impl App {
                 0 => Vec::new(),
                 seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),
             },
+            has_logins: config.auth.values().any(|auth| auth.oidc.is_some()),
             router,
             pools,
             health_checks: Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?),
@@ -523,6 +542,10 @@ fn rules(
             .rev()
             .find_map(|name| parts.config.policies[name].cors.as_ref());
         let cors = route.cors.as_ref().or(of_policies);
+        let has_sessions = route
+            .auth
+            .iter()
+            .any(|name| parts.config.auth[name].oidc.is_some());
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),
@@ -539,6 +562,8 @@ fn rules(
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route, cors))
                     }
+                    // Browsers send the cookie of a session with requests of other origins' pages, too, if these are of the same site.
+                    _ if has_sessions => Some(Origins::new(route, cors)),
                     _ => None,
                 },
                 cors: cors.map(Cors::new),
@@ -546,11 +571,42 @@ fn rules(
                 policies,
                 headers,
                 target: target(route, kind, parts)?,
-                counts: services.routes.of(route),
+                counts: services.routes.of(name_of(route)),
             },
         })
     };
     route.paths().map(rule).collect()
+}
+
+/// The rule of a path that the server answers itself for logins. The policies of the server hold for it.
+fn login_rule(
+    login: &config::LoginPath,
+    parts: &Parts<'_>,
+    services: &Services,
+) -> Result<Rule<Route>, BuildError> {
+    let server = &parts.config.server;
+    let policies = Policies::new(
+        server.policy.iter(),
+        parts.config,
+        &services.rate_limiters,
+        parts.caches,
+    )?;
+    let client = parts.authenticators[&login.auth]
+        .oidc()
+        .expect("the configuration was checked");
+    Ok(login.rule(Route {
+        deadline: server.deadline,
+        auth: None,
+        body_bytes_max: server.body_bytes_max,
+        body_schema: None,
+        origins: None,
+        cors: None,
+        compression: None,
+        headers: policies.headers.clone(),
+        policies,
+        target: Target::Login(LoginTarget::new(Arc::clone(client), login.is_logout())),
+        counts: services.routes.of(login_name(login)),
+    }))
 }
 
 fn headers(route: &config::Route, policies: &Policies) -> HeaderLines {

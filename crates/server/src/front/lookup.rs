@@ -262,7 +262,11 @@ impl<'a> Arrival<'a> {
         let rewritten = self.rewritten.get_or_init(|| {
             Box::new(Rewritten {
                 head: self.head.with_target(path, query),
-                via: Via { route: via, left },
+                via: Via {
+                    route: via,
+                    head: self.head,
+                    left,
+                },
             })
         });
         match Lookup::routed(self.app, &rewritten.head, self.id) {
@@ -328,7 +332,10 @@ impl<'a> Arrival<'a> {
                 user: self.identity.get().map_or("", |identity| identity.subject()),
                 method: head.method(),
                 path: head.path(),
-                query: head.query(),
+                query: match route {
+                    Some(route) if route.target.has_secret_query() => b"",
+                    _ => head.query(),
+                },
                 version: head.version,
                 tls: match self.remote.transport {
                     Transport::Tls(version) => version,

@@ -45,6 +45,8 @@ pub(crate) fn template(path: &str, text: &str) -> Template {
 #[derive(Debug)]
 pub(crate) struct Via<'a> {
     pub(crate) route: &'a Route,
+    /// The request as it came.
+    pub(crate) head: &'a Head,
     /// The rest of its rate limits.
     pub(crate) left: Option<Left>,
 }
