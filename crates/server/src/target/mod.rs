@@ -5,6 +5,7 @@ mod body_stream;
 mod durability;
 pub mod files;
 mod hop;
+mod login;
 mod media_type;
 mod origin;
 pub(crate) mod parameters;
@@ -33,7 +34,7 @@ use std::{
     time::Instant,
 };
 
-use forebay_auth::Identity;
+use forebay_auth::{Identity, Site};
 use forebay_tls::ClientCertificate;
 
 use forebay_router::Template;
@@ -41,6 +42,7 @@ use forebay_router::Template;
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
+    login::LoginTarget,
     media_type::essence,
     origin::{Cors, Origins},
     pending::wait_for,
@@ -79,6 +81,8 @@ pub(crate) enum Target {
     Proxy(ProxyTarget),
     Script(ScriptTarget),
     Workflow(WorkflowTarget),
+    /// A path that the server answers itself for logins.
+    Login(LoginTarget),
 }
 
 impl Target {
@@ -101,6 +105,7 @@ impl Target {
             Self::Proxy(proxy) => proxy.answer(request, client).await,
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
+            Self::Login(login) => login.answer(request, client).await,
         }
     }
 
@@ -113,6 +118,11 @@ impl Target {
             Self::Store(store) => store.takes_upgrades(),
             _ => false,
         }
+    }
+
+    /// Whether queries are not for the log: those of logins have codes of issuers.
+    pub(crate) fn has_secret_query(&self) -> bool {
+        matches!(self, Self::Login(_))
     }
 
     /// The path of the route that answers in its place.
@@ -136,7 +146,8 @@ impl Target {
             | Self::Sql(_)
             | Self::Proxy(_)
             | Self::Script(_)
-            | Self::Workflow(_) => None,
+            | Self::Workflow(_)
+            | Self::Login(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }
@@ -206,4 +217,14 @@ pub(crate) struct Request<'a> {
     /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
+}
+
+impl Request<'_> {
+    /// The address by which the client has reached this server.
+    pub(crate) fn site(&self) -> Site<'_> {
+        Site {
+            is_secure: self.is_secure,
+            host: self.head.host(),
+        }
+    }
 }
