@@ -138,6 +138,19 @@ fn a_browser_logs_in_and_out_and_nobody_behind_the_server_sees_its_session() {
 }
 
 #[test]
+fn a_policy_may_ask_for_a_login_before_any_request() {
+    let issuer = provider();
+    let config = section(&issuer.address().to_string())
+        + "[policy.site]\nauth = \"people\"\n[script.s]\nhandler = \"s.mjs\"\n[[route]]\npath = \"/a\"\nscript = \"s\"\n";
+    let server = setup(&config).server("policy = \"site\"").start();
+    let at = |path: &str| format!("http://{}{path}", server.address());
+    let browser = Browser::new("ada");
+    assert_eq!(browser.open(&at("/nothing"), &[]).0, 404, "after the login");
+    assert_eq!(browser.json(&at("/a"), &[])["user"]["subject"], "ada");
+    assert_eq!(get(&server, "/nothing", &[]).status, 401);
+}
+
+#[test]
 fn with_tls_the_cookies_are_for_this_host_and_tls_alone() {
     let (issuing, behind, authority) = (provider(), behind(), issuer("authority"));
     let (cert, key) = for_name(&authority, "localhost", 2020..2100);
