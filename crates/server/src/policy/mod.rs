@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-pub(crate) use self::body_schema::{BodySchema, CHECKED_BYTES_MAX};
+pub(crate) use self::body_schema::{BodySchema, BodySchemas, CHECKED_BYTES_MAX};
 pub(crate) use self::rate_limit::Left;
 use self::{
     cache::{Cache, Caches},

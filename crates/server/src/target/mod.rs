@@ -7,6 +7,7 @@ mod durability;
 pub mod files;
 mod hop;
 mod media_type;
+mod openapi;
 mod origin;
 pub(crate) mod parameters;
 mod pending;
@@ -42,6 +43,7 @@ use forebay_router::Template;
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
+    openapi::{OpenApiTarget, Tagged},
     origin::{Cors, Origins},
     pending::wait_for,
     pool::PoolTarget,
@@ -79,6 +81,7 @@ pub(crate) enum Target {
     Proxy(ProxyTarget),
     Script(ScriptTarget),
     Workflow(WorkflowTarget),
+    OpenApi(OpenApiTarget),
 }
 
 impl Target {
@@ -101,6 +104,7 @@ impl Target {
             Self::Proxy(proxy) => proxy.answer(request, client).await,
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
+            Self::OpenApi(openapi) => Ok(openapi.reply(request)?),
         }
     }
 
@@ -136,7 +140,8 @@ impl Target {
             | Self::Sql(_)
             | Self::Proxy(_)
             | Self::Script(_)
-            | Self::Workflow(_) => None,
+            | Self::Workflow(_)
+            | Self::OpenApi(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

@@ -31,6 +31,7 @@ mod lifecycle;
 mod limits;
 mod logs;
 mod methods;
+mod openapi;
 mod otlp;
 mod output;
 mod policies;
