@@ -44,6 +44,7 @@ tokens.ada.token = "STORE_TOKEN"
 issuer = "https://issuer.example"
 audience = "api"
 jwks_file = "keys.json"
+algorithms = "EdDSA"
 [policy.limits]
 deny = "192.0.2.0/24"
 rate_limits = "1000/1m"
@@ -151,13 +152,17 @@ const ORDER: &str = r##"{ "$schema": "https://json-schema.org/draft/2020-12/sche
   "$defs": { "part": { "type": "object", "properties": { "name": { "type": "string" }, "parts": { "type": "array", "items": { "$ref": "#/$defs/part" } }, "order": { "$ref": "#" } } } },
   "properties": { "parts": { "type": "array", "items": { "$ref": "#/$defs/part" } } } }"##;
 
+/// The public key of RFC 8037, A.2.
+const KEYS: &str =
+    r#"{ "keys": [{ "kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" }] }"#;
+
 fn setup(config: &str) -> Setup {
     let args = json!({"args": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}});
     rules_of(Setup::new(config), &[("same", "return new ScriptResult(true);")])
         .file("handler.mjs", "export default () => 'x';")
         .file("public/index.html", "x")
         .file("order.schema.json", ORDER)
-        .file("keys.json", "{\"keys\":[]}")
+        .file("keys.json", KEYS)
         .file("flows/schemas/same.json", args.to_string())
         .env("STORE_TOKEN", "sesame")
         .env("CLIENT_TOKEN", "open-up")
@@ -534,7 +539,7 @@ fn a_configuration_or_schema_that_cannot_be_used_is_an_error() {
     for (config, said) in [
         (
             "[[route]]\npath = \"/\"\nopenapi = { title = \"x\" }\n",
-            "no key `title`",
+            "route.openapi.title: no such key",
         ),
         (
             "[script.s]\nhandler = \"handler.mjs\"\n[[route]]\npath = \"/\"\nscript = \"s\"\nbody_schema = \"bad.json\"\n",
