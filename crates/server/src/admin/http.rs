@@ -183,7 +183,7 @@ impl Response {
         }
     }
 
-    /// The `OpenAPI` document of the routes.
+    /// The OpenAPI document of the routes.
     pub(crate) fn openapi(document: &Tagged) -> Self {
         Self {
             body: Body::Whole(document.body.to_vec()),

@@ -1,7 +1,9 @@
-//! The `OpenAPI` document (3.1) of a configuration's routes: what they are for, what they take, and what the server itself answers. What a
+//! The OpenAPI document (3.1) of a configuration's routes: what they are for, what they take, and what the server itself answers. What a
 //! handler, a server behind or a statement makes of a request is not in the configuration, and the document says nothing about it.
 
 mod operations;
+mod path;
+mod responses;
 mod schemas;
 mod security;
 mod store;
@@ -12,17 +14,19 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_router::{Pattern, Segment};
 use forebay_workflow::{BundleErrors, SourceParser};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use self::{
+    path::{escaped, parameters, shape, template},
+    responses::{RATE_LIMIT_HEADERS, error_name, error_response, problem_schema},
+};
 use crate::{
     app::{BuildError, compat_of},
     config::{Config, OpenApi, Route, RouteDoc, Target},
     policy::{BodySchemas, CHECKED_BYTES_MAX},
-    reply::reason,
     target::{Tagged, workflow::Bundle},
 };
 
@@ -66,7 +70,7 @@ pub fn openapi(config: &Config, parser: SourceParser) -> Result<String, OpenApiE
     Ok(serde_json::to_string_pretty(&document).expect("the names in it are texts"))
 }
 
-/// The members of an `OpenAPI` document.
+/// The members of an OpenAPI document.
 #[derive(Debug, Serialize)]
 pub(crate) struct Document {
     openapi: &'static str,
@@ -155,7 +159,7 @@ impl WrittenDocument {
 struct PathOperations {
     /// In the syntax of the document.
     path: String,
-    /// None if only the application knows its methods.
+    /// None if only the application knows its methods. A path whose operations say what they do is left out if it has none.
     operations: Vec<(String, Map<String, Value>)>,
     /// Statuses of error responses that the target causes.
     errors: &'static [u16],
@@ -182,14 +186,21 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn put_route(&mut self, route: &Route) {
-        for at_path in self.operations(route) {
+        // The path whose last parameter is the rest of it, if there is one.
+        let rest = if route.path.contains("/*") {
+            template(&route.path)
+        } else {
+            String::new()
+        };
+        let paths = self.operations(route).into_iter();
+        for at_path in paths.filter(|path| !(path.have_summaries && path.operations.is_empty())) {
             let path = escaped(&at_path.path);
             let methods: Vec<&str> = at_path.operations.iter().map(|(method, _)| &**method).collect();
             let key = self.key(&path, route, &methods);
             let is_new = !self.paths.contains_key(&key);
             let mut item = Map::new();
             if is_new {
-                let parameters = path_parameters(&path, route.path.contains("/*"));
+                let parameters = parameters(&path, at_path.path == rest);
                 if !parameters.is_empty() {
                     item.insert("parameters".to_owned(), parameters.into());
                 }
@@ -214,7 +225,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The key of `paths` for operations with these methods. `OpenAPI` knows one operation for each method and path, whatever the host is and
+    /// The key of `paths` for operations with these methods. OpenAPI knows one operation for each method and path, whatever the host is and
     /// however much of a path a parameter takes. The next one has a fragment in its key, which no client sends. So has a route whose methods
     /// are not known, beside one whose methods are.
     fn key(&mut self, path: &str, route: &Route, methods: &[&str]) -> String {
@@ -425,82 +436,6 @@ fn reference(kind: &str, name: &str) -> Value {
     json!({ "$ref": format!("#/components/{kind}/{name}") })
 }
 
-const RATE_LIMIT_HEADERS: [(&str, &str); 3] = [
-    ("RateLimit-Limit", "Requests that a client may send in a time"),
-    ("RateLimit-Remaining", "Those that are left"),
-    ("RateLimit-Reset", "Seconds until all have come back"),
-];
-
-/// The name of an error response among the components.
-fn error_name(status: u16) -> String {
-    match status {
-        0 => "Problem".to_owned(),
-        _ => reason(status).replace(' ', ""),
-    }
-}
-
-/// A response of the server itself; status 0: any of these.
-fn error_response(status: u16) -> Value {
-    let description = match status {
-        400 => "The request cannot be used as it is.",
-        401 => "The client has not proved who it is.",
-        403 => "The client may not do this.",
-        404 => "There is nothing here.",
-        409 => "It conflicts with what is there.",
-        410 => "It is no longer there.",
-        412 => "`If-Match` or `If-None-Match` does not hold.",
-        413 => "The body is longer than it may be.",
-        415 => "The body is of a media type that is not accepted here.",
-        422 => "The request is understood, and cannot be done.",
-        429 => "The client has sent as many requests as it may.",
-        502 => "What answers here has failed.",
-        503 => "There is too much to do, or what answers here is not available.",
-        504 => "The request was not answered by its deadline.",
-        _ => "The server says why the request is not answered as asked.",
-    };
-    let text = json!({ "type": "string" });
-    let mut headers = Map::new();
-    if status == 401 {
-        let description = "How clients can prove who they are";
-        headers.insert(
-            "WWW-Authenticate".to_owned(),
-            json!({ "description": description, "schema": text }),
-        );
-    }
-    if matches!(status, 429 | 503) {
-        let header = json!({ "description": "Seconds until it is worth trying again", "schema": { "type": "integer" } });
-        headers.insert("Retry-After".to_owned(), header);
-    }
-    if status == 429 {
-        for (name, _) in RATE_LIMIT_HEADERS {
-            headers.insert(name.to_owned(), reference("headers", name));
-        }
-    }
-    let mut response = json!({
-        "description": description,
-        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-    });
-    if !headers.is_empty() {
-        response["headers"] = headers.into();
-    }
-    response
-}
-
-fn problem_schema() -> Value {
-    json!({
-        "description": "Problem details (RFC 9457)",
-        "type": "object",
-        "required": ["type", "title", "status", "detail", "request_id"],
-        "properties": {
-            "type": { "type": "string" },
-            "title": { "type": "string", "description": "The meaning of the status" },
-            "status": { "type": "integer" },
-            "detail": { "type": "string", "description": "What is wrong with this request" },
-            "request_id": { "type": "string", "description": "The id that the log has" },
-        },
-    })
-}
-
 fn put_doc(into: &mut Map<String, Value>, doc: Option<&RouteDoc>) {
     let Some(doc) = doc else { return };
     for (name, text) in [("summary", &doc.summary), ("description", &doc.description)] {
@@ -508,58 +443,4 @@ fn put_doc(into: &mut Map<String, Value>, doc: Option<&RouteDoc>) {
             into.insert(name.to_owned(), text.as_str().into());
         }
     }
-}
-
-/// A pattern in the syntax of the document: `:name` becomes `{name}`, and `*` becomes `{rest}`.
-fn template(pattern: &str) -> String {
-    let pattern = Pattern::parse(pattern).expect("the configuration was checked");
-    let mut rest = "rest".to_owned();
-    while pattern.names().any(|name| name == rest) {
-        rest.push('_');
-    }
-    let segments = pattern.segments().iter().map(|segment| match segment {
-        Segment::Static(text) => text.replace('{', "%7B").replace('}', "%7D"),
-        Segment::Rest(name) if name == "*" => format!("{{{rest}}}"),
-        Segment::Param(name) | Segment::Rest(name) => format!("{{{name}}}"),
-    });
-    segments.fold(String::new(), |path, segment| path + "/" + &segment)
-}
-
-/// A path in which everything is percent-encoded that no URL has.
-fn escaped(path: &str) -> String {
-    let mut escaped = String::with_capacity(path.len());
-    for character in path.chars() {
-        if character.is_ascii_alphanumeric() || "/{}%-._~!$&'()*+,;=:@".contains(character) {
-            escaped.push(character);
-        } else {
-            forebay_router::put_encoded(character.encode_utf8(&mut [0; 4]), &mut escaped);
-        }
-    }
-    escaped
-}
-
-fn parameter_names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-}
-
-/// A path in which all parameters have the same name.
-fn shape(path: &str) -> String {
-    let segments = path
-        .split('/')
-        .map(|part| if part.starts_with('{') { "{}" } else { part });
-    segments.collect::<Vec<_>>().join("/")
-}
-
-fn path_parameters(path: &str, ends_with_rest: bool) -> Vec<Value> {
-    let last = path.rsplit('/').next().unwrap_or_default();
-    let parameters = parameter_names(path).map(|name| {
-        let mut parameter =
-            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
-        if ends_with_rest && last.strip_prefix('{').and_then(|last| last.strip_suffix('}')) == Some(name) {
-            parameter["description"] = "The rest of the path, which may be empty and have slashes.".into();
-        }
-        parameter
-    });
-    parameters.collect()
 }

@@ -3,7 +3,11 @@
 use forebay_workflow::WorkflowDocs;
 use serde_json::{Map, Value, json};
 
-use super::{Builder, METHODS, PathOperations, WITH_BODY, parameter_names, reference, store, template};
+use super::{
+    Builder, METHODS, PathOperations, WITH_BODY,
+    path::{parameter_names, template},
+    reference, store,
+};
 use crate::{
     config::{Respond, Route, SqlResult, SqlRoute, Target, WorkflowRoute, WorkflowSource},
     reply::reason,
@@ -19,7 +23,7 @@ impl Builder<'_> {
                 vec![same(
                     path,
                     methods,
-                    responses(respond.status, of_respond(respond)),
+                    &responses(respond.status, of_respond(respond)),
                     &[],
                 )]
             }
@@ -28,16 +32,16 @@ impl Builder<'_> {
                 let response =
                     json!({ "description": reason(redirect.status), "headers": { "Location": location } });
                 let methods = named_or(route, &["get"]);
-                vec![same(path, methods, responses(redirect.status, response), &[])]
+                vec![same(path, methods, &responses(redirect.status, response), &[])]
             }
             Target::Files(_) => {
                 let file = json!({ "description": "The file", "content": { "*/*": {} } });
                 let methods = allowed(route, &["get"]);
-                vec![same(path, methods, responses(200, file), &[404])]
+                vec![same(path, methods, &responses(200, file), &[404])]
             }
             Target::Store => store::nodes(route),
             Target::Records => store::records(route, &path),
-            Target::Tql => store::tql(route, path),
+            Target::Tql => vec![store::tql(route, path)],
             Target::Sql(sql) => vec![of_sql(route, sql, path)],
             Target::Pool(_) | Target::Proxy(_) => vec![of_application(route, path, &[502, 503, 504])],
             Target::Script(_) => vec![of_application(route, path, &[503, 504])],
@@ -70,12 +74,12 @@ impl Builder<'_> {
             errors: &[],
             have_summaries: true,
         });
-        paths.filter(|path| !path.operations.is_empty()).collect()
+        paths.collect()
     }
 }
 
 /// Whether a route answers requests with this method.
-pub(super) fn is_allowed(route: &Route, method: &str) -> bool {
+fn is_allowed(route: &Route, method: &str) -> bool {
     route.methods().is_empty()
         || route
             .methods()
@@ -108,7 +112,7 @@ fn responses(status: u16, response: Value) -> Value {
 }
 
 /// The same operation for all these methods.
-fn same(path: String, methods: Vec<&str>, responses: Value, errors: &'static [u16]) -> PathOperations {
+fn same(path: String, methods: Vec<&str>, responses: &Value, errors: &'static [u16]) -> PathOperations {
     let operations = methods.into_iter().map(|method| {
         let operation = [("responses".to_owned(), responses.clone())];
         (method.to_owned(), operation.into_iter().collect())
@@ -137,7 +141,7 @@ fn of_application(route: &Route, path: String, errors: &'static [u16]) -> PathOp
         &[]
     };
     let response = json!({ "default": { "description": "What the application answers." } });
-    same(path, named_or(route, checked), response, errors)
+    same(path, named_or(route, checked), &response, errors)
 }
 
 fn of_sql(route: &Route, sql: &SqlRoute, path: String) -> PathOperations {
@@ -227,41 +231,32 @@ fn type_of(statement: &str, number: usize) -> Value {
     }
 }
 
-/// An operation that says what it does.
-pub(super) fn operation(
-    summary: &str,
-    parameters: &[Value],
-    body: Option<Value>,
-    responses: Value,
-) -> Map<String, Value> {
-    let mut operation = json!({ "summary": summary, "responses": responses });
-    operation["responses"]["default"] = reference("responses", "Problem");
-    if !parameters.is_empty() {
-        operation["parameters"] = parameters.into();
-    }
-    if let Some(body) = body {
-        operation["requestBody"] = body;
-    }
-    let Value::Object(operation) = operation else {
-        unreachable!("it was made as an object");
-    };
-    operation
-}
+/// Method, summary, parameters, body and responses of an operation that says what it does.
+pub(super) type Described<'a> = (&'static str, &'a str, &'a [Value], Option<Value>, Value);
 
-/// The operations of one path of a target whose operations say what they do.
-pub(super) fn described(
+/// The operations of a path, as far as the route answers their methods.
+pub(super) fn described<'a>(
     route: &Route,
     path: String,
-    operations: Vec<(&str, Map<String, Value>)>,
+    operations: impl IntoIterator<Item = Described<'a>>,
     errors: &'static [u16],
 ) -> PathOperations {
     let operations = operations.into_iter();
-    let operations = operations.filter(|(method, _)| is_allowed(route, method));
+    let operations = operations.filter(|(method, ..)| is_allowed(route, method));
+    let operations = operations.map(|(method, summary, parameters, body, mut responses)| {
+        responses["default"] = reference("responses", "Problem");
+        let mut operation = Map::new();
+        operation.insert("summary".to_owned(), summary.into());
+        operation.insert("responses".to_owned(), responses);
+        if !parameters.is_empty() {
+            operation.insert("parameters".to_owned(), parameters.into());
+        }
+        operation.extend(body.map(|body| ("requestBody".to_owned(), body)));
+        (method.to_owned(), operation)
+    });
     PathOperations {
         path,
-        operations: operations
-            .map(|(method, operation)| (method.to_owned(), operation))
-            .collect(),
+        operations: operations.collect(),
         errors,
         have_summaries: true,
     }

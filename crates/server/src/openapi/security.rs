@@ -89,7 +89,7 @@ fn of_workflow(api: WorkflowApi, workflow: &Workflow) -> Vec<Option<&'static str
         .collect()
 }
 
-/// `None` if `OpenAPI` has no words for it.
+/// `None` if OpenAPI has no words for it.
 fn scheme(auth: &Auth) -> Option<Value> {
     if let Some(jwt) = &auth.jwt {
         let description = format!("A token of {}", jwt.issuer);

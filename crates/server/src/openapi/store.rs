@@ -4,41 +4,49 @@ use serde_json::{Value, json};
 
 use super::{
     PathOperations,
-    operations::{described, operation},
-    template,
+    operations::{Described, described},
+    path::template,
 };
 use crate::config::{PathKind, Route};
 
 /// Errors of whatever reads or changes the store.
 const ERRORS: &[u16] = &[400, 403, 404, 412, 503, 504];
 
-fn parameter(name: &str, place: &str, description: &str, schema: Value) -> Value {
-    json!({ "name": name, "in": place, "description": description, "schema": schema })
-}
-
 fn query(name: &str, kind: &str, description: &str) -> Value {
-    parameter(name, "query", description, json!({ "type": kind }))
+    json!({ "name": name, "in": "query", "description": description, "schema": { "type": kind } })
 }
 
 fn condition(name: &str) -> Value {
     let description = "`*`, or the `ETag` of the document that is meant";
-    parameter(name, "header", description, json!({ "type": "string" }))
+    json!({ "name": name, "in": "header", "description": description, "schema": { "type": "string" } })
 }
 
-fn body(media_type: &str, schema: Value) -> Option<Value> {
-    Some(json!({ "required": true, "content": { media_type: { "schema": schema } } }))
+fn body(media_type: &str, schema: &Value) -> Value {
+    json!({ "required": true, "content": { media_type: { "schema": schema } } })
 }
 
+/// A response with a JSON document.
 fn document(description: &str) -> Value {
     json!({ "description": description, "content": { "application/json": {} } })
 }
 
 fn appended() -> Value {
-    json!({
-        "description": "Added",
-        "headers": { "Location": { "description": "Where it is", "schema": { "type": "string" } } },
-        "content": { "application/json": {} },
-    })
+    let mut response = document("Added");
+    response["headers"]["Location"] = json!({ "description": "Where it is", "schema": { "type": "string" } });
+    response
+}
+
+/// Responses to requests that read a document.
+fn found(found: &Value) -> Value {
+    json!({ "200": found, "304": { "description": "The client has it" } })
+}
+
+fn written() -> Value {
+    json!({ "201": { "description": "Made" }, "204": { "description": "Changed" } })
+}
+
+fn removed() -> Value {
+    json!({ "204": { "description": "Removed" } })
 }
 
 /// The paths of a route with `store`.
@@ -51,10 +59,16 @@ pub(super) fn nodes(route: &Route) -> Vec<PathOperations> {
             PathKind::Changes => changes(route, path),
         }
     });
-    paths.filter(|path| !path.operations.is_empty()).collect()
+    paths.collect()
 }
 
 fn node(route: &Route, path: String) -> PathOperations {
+    let mut filter = query(
+        "where",
+        "array",
+        "Children whose values match, such as `name=Ada` or `age>=30`; an index finds them",
+    );
+    filter["schema"]["items"] = json!({ "type": "string" });
     let children = [
         query(
             "from",
@@ -63,12 +77,7 @@ fn node(route: &Route, path: String) -> PathOperations {
         ),
         query("to", "string", "Children up to this one"),
         query("prefix", "string", "Children whose names begin so"),
-        parameter(
-            "where",
-            "query",
-            "Children whose values match, such as `name=Ada` or `age>=30`; an index finds them",
-            json!({ "type": "array", "items": { "type": "string" } }),
-        ),
+        filter,
         query("index", "string", "The index to use"),
         query("after", "string", "Continues behind this entry of an index"),
         query("limit", "integer", "How many children"),
@@ -77,59 +86,38 @@ fn node(route: &Route, path: String) -> PathOperations {
         query("depth", "integer", "How many levels are shown"),
     ];
     let lifetime = query("ttl", "string", "How long it is there, such as `60s`");
-    let (if_match, if_none_match) = (condition("If-Match"), condition("If-None-Match"));
-    let conditions = [if_match.clone(), if_none_match.clone()];
+    let conditions = [condition("If-Match"), condition("If-None-Match")];
     let reading = [&children[..], &conditions].concat();
     let writing = [&[lifetime][..], &conditions].concat();
-    let written = json!({ "201": { "description": "Made" }, "204": { "description": "Changed" } });
-    let lines = json!({ "schema": { "type": "string" } });
-    let found = json!({ "description": "The document, or children", "content": { "application/json": {}, "application/x-ndjson": lines } });
-    let operations = vec![
+    let mut read = document("The document, or children");
+    read["content"]["application/x-ndjson"] = json!({ "schema": { "type": "string" } });
+    let value = || Some(body("application/json", &json!({})));
+    let patch = body("application/merge-patch+json", &json!({}));
+    let added = json!({ "201": appended() });
+    let operations: [Described<'_>; 5] = [
         (
             "get",
-            operation(
-                "Reads a document, or children",
-                &reading,
-                None,
-                json!({ "200": found, "304": { "description": "The client has it" } }),
-            ),
+            "Reads a document, or children",
+            &reading,
+            None,
+            found(&read),
         ),
-        (
-            "put",
-            operation(
-                "Replaces a document",
-                &writing,
-                body("application/json", json!({})),
-                written.clone(),
-            ),
-        ),
+        ("put", "Replaces a document", &writing, value(), written()),
         (
             "patch",
-            operation(
-                "Changes a document (RFC 7396)",
-                &writing,
-                body("application/merge-patch+json", json!({})),
-                written,
-            ),
+            "Changes a document (RFC 7396)",
+            &writing,
+            Some(patch),
+            written(),
         ),
         (
             "post",
-            operation(
-                "Adds a child under the next number",
-                &writing,
-                body("application/json", json!({})),
-                json!({ "201": appended() }),
-            ),
+            "Adds a child under the next number",
+            &writing,
+            value(),
+            added,
         ),
-        (
-            "delete",
-            operation(
-                "Removes a document",
-                &conditions,
-                None,
-                json!({ "204": { "description": "Removed" } }),
-            ),
-        ),
+        ("delete", "Removes a document", &conditions, None, removed()),
     ];
     described(route, path, operations, ERRORS)
 }
@@ -147,117 +135,90 @@ fn batch(route: &Route, path: String) -> PathOperations {
             "if_none_match": { "type": "string" },
         },
     });
-    let changes = body("application/json", json!({ "type": "array", "items": change }));
+    let changes = body("application/json", &json!({ "type": "array", "items": change }));
     let done = json!({ "200": document("What each change has done") });
-    let operations = vec![(
+    let operation = (
         "post",
-        operation("Does several changes, or none", &[], changes, done),
-    )];
-    described(route, path, operations, ERRORS)
+        "Does several changes, or none",
+        &[][..],
+        Some(changes),
+        done,
+    );
+    described(route, path, [operation], ERRORS)
 }
 
 fn changes(route: &Route, path: String) -> PathOperations {
-    let since = query("since", "integer", "Changes after this one");
+    let since = [query("since", "integer", "Changes after this one")];
     let events = json!({ "description": "Changes, as they happen", "content": { "text/event-stream": {} } });
-    let operations = vec![(
+    let operation = (
         "get",
-        operation("Follows changes", &[since], None, json!({ "200": events })),
-    )];
-    described(route, path, operations, &[403, 410, 503])
+        "Follows changes",
+        &since[..],
+        None,
+        json!({ "200": events }),
+    );
+    described(route, path, [operation], &[403, 410, 503])
 }
 
 /// The paths of a route with `records`: a record, and all.
 pub(super) fn records(route: &Route, path: &str) -> Vec<PathOperations> {
     let conditions = [condition("If-Match"), condition("If-None-Match")];
     let indent = query("indent", "integer", "Spaces for each level");
-    let list = [
-        parameter_required(query("kind", "string", "Which records")),
+    let reading = [&[indent.clone()][..], &conditions].concat();
+    let mut list = [
+        query("kind", "string", "Which records"),
         query("page", "integer", "The number of the page"),
-        query(
-            "after",
-            "string",
-            "The record that the page before has ended with",
-        ),
+        query("after", "string", "The last record of the page before"),
         query("size", "integer", "How many records, at most 1000"),
         query("full", "boolean", "Records, not only their references"),
-        indent.clone(),
+        indent,
     ];
-    let record = || body("application/json", json!({ "type": "object" }));
-    let reading = [&[indent][..], &conditions].concat();
-    let changed = json!({ "204": { "description": "Changed" } });
-    let patch = body("application/merge-patch+json", json!({ "type": "object" }));
-    let one = vec![
-        (
-            "get",
-            operation(
-                "Reads a record",
-                &reading,
-                None,
-                json!({ "200": document("The record"), "304": { "description": "The client has it" } }),
-            ),
-        ),
-        (
-            "put",
-            operation("Replaces a record", &conditions, record(), changed.clone()),
-        ),
+    list[0]["required"] = true.into();
+    let record = || Some(body("application/json", &json!({ "type": "object" })));
+    let patch = body("application/merge-patch+json", &json!({ "type": "object" }));
+    let read = found(&document("The record"));
+    let one: [Described<'_>; 4] = [
+        ("get", "Reads a record", &reading, None, read),
+        ("put", "Replaces a record", &conditions, record(), written()),
         (
             "patch",
-            operation("Changes a record (RFC 7396)", &conditions, patch, changed),
+            "Changes a record (RFC 7396)",
+            &conditions,
+            Some(patch),
+            written(),
         ),
-        (
-            "delete",
-            operation(
-                "Removes a record",
-                &conditions,
-                None,
-                json!({ "204": { "description": "Removed" } }),
-            ),
-        ),
+        ("delete", "Removes a record", &conditions, None, removed()),
     ];
-    let all = vec![
-        (
-            "get",
-            operation(
-                "Lists the records of a kind",
-                &list,
-                None,
-                json!({ "200": document("A page") }),
-            ),
-        ),
+    let page = json!({ "200": document("A page") });
+    let all: [Described<'_>; 2] = [
+        ("get", "Lists the records of a kind", &list, None, page),
         (
             "post",
-            operation("Adds a record", &[], record(), json!({ "201": appended() })),
+            "Adds a record",
+            &[],
+            record(),
+            json!({ "201": appended() }),
         ),
     ];
     let collection = path.rsplit_once('/').map_or(path, |(collection, _)| collection);
-    let paths = [
+    vec![
         described(route, format!("{collection}/"), all, ERRORS),
         described(route, path.to_owned(), one, ERRORS),
-    ];
-    paths
-        .into_iter()
-        .filter(|path| !path.operations.is_empty())
-        .collect()
-}
-
-fn parameter_required(mut parameter: Value) -> Value {
-    parameter["required"] = true.into();
-    parameter
+    ]
 }
 
 /// The path of a route with `tql`.
-pub(super) fn tql(route: &Route, path: String) -> Vec<PathOperations> {
+pub(super) fn tql(route: &Route, path: String) -> PathOperations {
     let statement = json!({ "required": true, "content": {
         "application/json": {}, "text/plain": { "schema": { "type": "string" } },
     } });
     let results = json!({ "200": document("The results") });
-    let operations = vec![(
+    let operation = (
         "post",
-        operation("Runs a statement of TQL", &[], Some(statement), results),
-    )];
-    let path = described(route, path, operations, &[400, 401, 403, 422, 503, 504]);
-    [path]
-        .into_iter()
-        .filter(|path| !path.operations.is_empty())
-        .collect()
+        "Runs a statement of TQL",
+        &[][..],
+        Some(statement),
+        results,
+    );
+    described(route, path, [operation], &[400, 401, 403, 422, 503, 504])
 }

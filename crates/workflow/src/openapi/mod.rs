@@ -1,4 +1,4 @@
-//! Routes of workflows as part of an `OpenAPI` document (3.1).
+//! Routes of workflows as part of an OpenAPI document (3.1).
 
 mod releases;
 
@@ -44,7 +44,7 @@ impl WorkflowApi {
     }
 }
 
-/// What an `OpenAPI` document is told about the workflows of a route.
+/// What an OpenAPI document is told about the workflows of a route.
 #[derive(Debug)]
 pub struct WorkflowDocs<'a, E: Evaluator> {
     /// The workflows that are in force there; `None` if that is not known. A canary release may answer a share of the requests; a document

@@ -1,4 +1,4 @@
-//! Releases as part of an `OpenAPI` document.
+//! Releases as part of an OpenAPI document.
 
 use serde_json::{Map, Value, json};
 
