@@ -54,7 +54,7 @@ function resolve(value, root = api) {
 function typeOf(schema, name) {
   if (schema === undefined || schema === true || Object.keys(schema).length === 0) return name ?? 'anything';
   if (schema === false) return 'nothing';
-  const type = [schema.type ?? []].flat().join(' or ') || (schema.properties ? 'object' : schema.items ? 'array' : '');
+  const type = [schema.type ?? []].flat().join(' or ') || (schema.properties ? 'object' : schema.items ? 'array' : (schema.anyOf ?? schema.oneOf) ? 'alternatives' : '');
   return [name, type, schema.format && `(${schema.format})`].filter(Boolean).join(' ');
 }
 
@@ -85,7 +85,8 @@ function below(schema) {
 function tree(label, given, givenRoot, required, depth = 0) {
   const { value: schema, root, name } = resolve(given, givenRoot);
   const children = below(schema);
-  const head = [label && code(label), required && h('b', { title: 'required' }, '*'), h('i', null, typeOf(schema, name)), facts(schema)];
+  const type = typeOf(schema, name);
+  const head = [label && code(label), required && h('b', { title: 'required' }, '*'), type && h('i', null, type), facts(schema)];
   const description = prose(schema?.description);
   if (children.length === 0) return h('div', { class: 'leaf' }, head, description);
   const fill = () => [description, children.map((child) => tree(child[0], child[1], root, child[2], depth + 1))];
