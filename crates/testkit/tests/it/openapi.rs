@@ -486,6 +486,7 @@ fn a_route_gives_browsers_the_page_and_everybody_else_the_document() {
     assert!(bytes < 25_000, "{bytes}");
     let document = get("/docs", "");
     assert_eq!(document.header("content-type"), Some("application/json"));
+    assert_eq!(document.header("vary"), Some("accept"));
     assert_eq!(document.json(), printed(&setup(""), EVERY_KIND));
     assert_eq!(get("/docs", "application/json").text(), document.text());
     assert_eq!(server.admin().get("/openapi.json").text(), document.text());
@@ -531,6 +532,22 @@ fn the_document_has_the_workflows_that_are_in_force() {
     let flow = server.folder().read("flows/same.json").expect("it is there");
     server.folder().write("flows/other.json", flow);
     wait_until("the new workflow", || is_there(&document()));
+}
+
+#[test]
+fn workflows_that_are_in_the_store_are_whatever_the_path_names() {
+    let config = "[store]\n[workflow]\nstore = \"flows\"\nruns = { global = \"runs\" }\n[[route]]\npath = \"/workflow/*\"\nworkflow = {}\n";
+    let document = printed(&setup(""), config);
+    check(&document);
+    let item = &document["paths"]["/workflow/{rest}"];
+    assert_eq!(item["post"]["summary"], "Runs the workflow that the path names");
+    let parameters = item["post"]["parameters"].as_array().expect("it has some");
+    let names: Vec<&str> = parameters
+        .iter()
+        .filter_map(|parameter| parameter["name"].as_str())
+        .collect();
+    assert_eq!(names, ["trace", "release", "Prefer", "Idempotency-Key"]);
+    assert_eq!(item["get"]["parameters"][0]["name"], "run");
 }
 
 #[test]
