@@ -110,6 +110,10 @@ auth = "token"
 path = "/workflow/*"
 workflow = {}
 [[route]]
+path = "/:rest/flows/*"
+workflow = {}
+doc = { summary = "Of a tenant", tags = ["flows"] }
+[[route]]
 path = "/scenes"
 workflow = {}
 [[route]]
@@ -226,7 +230,9 @@ fn references(value: &Value, document: &Value) {
         Value::Object(members) => members.values().collect(),
         _ => Vec::new(),
     };
-    below.into_iter().for_each(|value| references(value, document));
+    for value in below {
+        references(value, document);
+    }
 }
 
 /// Path, method and operation.
@@ -286,6 +292,7 @@ fn routes_of_every_kind_are_in_a_valid_document() {
         "get /store:changes",
         "post /tql",
         "post /workflow/same",
+        "post /{rest}/flows/same",
     ];
     assert_eq!(found, expected);
     let info = json!({"title": "Every kind", "version": "1.2.3", "description": "All of it."});

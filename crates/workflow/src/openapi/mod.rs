@@ -60,8 +60,8 @@ pub struct WorkflowDocs<'a, E: Evaluator> {
 pub type Components<'a> = &'a mut dyn FnMut(&str, &Value) -> Value;
 
 impl<E: Evaluator> WorkflowDocs<'_, E> {
-    /// The operations of a route at this path, in which `{rest}` is the rest of a path: by path, then by method. Failures are answered as
-    /// the document's response `Problem` says.
+    /// The operations of a route at this path, whose last segment is a parameter if it names the workflow or release: by path, then by
+    /// method. Failures are answered as the document's response `Problem` says.
     pub fn operations(
         &self,
         path: &str,
@@ -69,14 +69,14 @@ impl<E: Evaluator> WorkflowDocs<'_, E> {
         components: Components<'_>,
     ) -> Vec<(String, Map<String, Value>)> {
         let text = json!({ "type": "string" });
+        let root = path.rsplit_once('/').map_or("", |(root, _)| root);
         match (route.api, self.bundle) {
-            (WorkflowApi::Releases, _) => release_operations(path.trim_end_matches("/{rest}")),
+            (WorkflowApi::Releases, _) => release_operations(root),
             (WorkflowApi::Named, Some(bundle)) => {
-                let prefix = path.trim_end_matches("{rest}");
                 let mut operations = Vec::new();
                 for name in bundle.names() {
                     let named = self.named(Some((bundle, name)), route.release.is_some(), components);
-                    operations.push((format!("{prefix}{name}"), named));
+                    operations.push((format!("{root}/{name}"), named));
                 }
                 operations
             }
