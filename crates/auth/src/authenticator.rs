@@ -2,13 +2,15 @@
 
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc, time::SystemTime};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use forebay_tls::{CertificateName, ClientCertificate};
 use serde_json::{Map, Value};
 
 use crate::{
-    CredentialKind, Identity, JwtSettings, KeySource, Refusal, SecretDigest, User, jwt::Jwt,
-    passwords::Passwords, secrets::Secrets,
+    CredentialKind, Identity, JwtSettings, KeySource, Refusal, SecretDigest, User,
+    authorization::{basic, bearer},
+    jwt::Jwt,
+    passwords::Passwords,
+    secrets::Secrets,
 };
 
 /// The credentials that clients present, and their owners.
@@ -108,9 +110,12 @@ impl Authenticator {
         now: SystemTime,
     ) -> Checked {
         let checked = match &self.kind {
-            Kind::Jwt(jwt) => return check_jwt(jwt, bearer(value), now),
+            Kind::Jwt(jwt) => return check_jwt(jwt, value.and_then(bearer), now),
             Kind::Passwords(passwords) => return check_password(passwords, value, now),
-            Kind::Tokens(tokens) => bearer(value).and_then(|token| tokens.owner(token)),
+            Kind::Tokens(tokens) => {
+                let token = value.and_then(bearer).ok_or(Refusal::Missing);
+                token.and_then(|token| tokens.owner(token))
+            }
             Kind::ApiKeys(_, keys) => value.ok_or(Refusal::Missing).and_then(|key| keys.owner(key)),
             Kind::Certificates(name, scopes) => check_certificate(*name, scopes, certificate),
         };
@@ -118,25 +123,9 @@ impl Authenticator {
     }
 }
 
-/// The token of `Bearer` (RFC 6750, 2.1).
-fn bearer(value: Option<&[u8]>) -> Result<&[u8], Refusal> {
-    value
-        .and_then(|value| scheme(value, b"bearer "))
-        .ok_or(Refusal::Missing)
-}
-
-/// The credentials after a scheme's name.
-fn scheme<'v>(value: &'v [u8], scheme: &[u8]) -> Option<&'v [u8]> {
-    let (found, credentials) = value.split_at_checked(scheme.len())?;
-    found
-        .eq_ignore_ascii_case(scheme)
-        .then(|| credentials.trim_ascii())
-}
-
-fn check_jwt(jwt: &Arc<Jwt>, token: Result<&[u8], Refusal>, now: SystemTime) -> Checked {
-    let token = match token {
-        Ok(token) => token,
-        Err(refusal) => return Checked::Now(Err(refusal)),
+fn check_jwt(jwt: &Arc<Jwt>, token: Option<&[u8]>, now: SystemTime) -> Checked {
+    let Some(token) = token else {
+        return Checked::Now(Err(Refusal::Missing));
     };
     let checked = jwt.verify(token, now);
     if !matches!(checked, Err(Refusal::UnknownKey | Refusal::NoKeys)) {
@@ -153,24 +142,17 @@ fn check_jwt(jwt: &Arc<Jwt>, token: Result<&[u8], Refusal>, now: SystemTime) -> 
 }
 
 fn check_password(passwords: &Arc<Passwords>, value: Option<&[u8]>, now: SystemTime) -> Checked {
-    let Some(encoded) = value.and_then(|value| scheme(value, b"basic ")) else {
-        return Checked::Now(Err(Refusal::Missing));
+    let (name, password) = match value.ok_or(Refusal::Missing).and_then(basic) {
+        Ok(pair) => pair,
+        Err(refusal) => return Checked::Now(Err(refusal)),
     };
-    let decoded = STANDARD
-        .decode(encoded)
-        .ok()
-        .and_then(|decoded| String::from_utf8(decoded).ok());
-    let Some((name, password)) = decoded.as_deref().and_then(|decoded| decoded.split_once(':')) else {
-        return Checked::Now(Err(Refusal::Malformed {
-            what: "`Basic` is followed by a name, a colon and a password in UTF-8, together in Base64",
-        }));
-    };
-    match passwords.known(name, password.as_bytes(), now) {
+    match passwords.known(&name, password.as_bytes(), now) {
         Some(identity) => Checked::Now(Ok(identity)),
-        None => {
-            let (name, password) = (name.to_owned(), password.as_bytes().to_vec());
-            Checked::Later(Box::pin(Arc::clone(passwords).verify(name, password, now)))
-        }
+        None => Checked::Later(Box::pin(Arc::clone(passwords).verify(
+            name,
+            password.into_bytes(),
+            now,
+        ))),
     }
 }
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod authenticator;
+mod authorization;
 mod cache;
 mod claims;
 mod fetch;
@@ -21,12 +22,13 @@ pub use jsonwebtoken::Algorithm;
 
 pub use self::{
     authenticator::{Authenticator, Checked, Method},
+    authorization::{basic, bearer},
     identity::{CredentialKind, Identity},
     jwt::JwtSettings,
     key_set::KeySetError,
     key_source::{KeyLocation, KeySource, KeySourceError},
     passwords::{PasswordHash, PasswordHashError, User},
     refusal::Refusal,
-    secrets::{SecretDigest, SecretDigestError},
+    secrets::{SecretDigest, SecretDigestError, is_same},
 };
 pub use forebay_tls::CertificateName;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The SHA-256 digest of a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SecretDigest(Digest);
 
 /// A text is no SHA-256 digest.
@@ -40,10 +40,15 @@ impl FromStr for SecretDigest {
     }
 }
 
-impl fmt::Display for SecretDigest {
+impl fmt::Debug for SecretDigest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+        out.write_str("***")
     }
+}
+
+/// Whether two secrets are the same, in time that depends only on their lengths.
+pub fn is_same(found: &[u8], secret: &[u8]) -> bool {
+    found.ct_eq(secret).into()
 }
 
 /// Secrets and their owners.
@@ -63,7 +68,7 @@ impl Secrets {
         let found = digest(&[secret]);
         let mut owner = None;
         for (digest, identity) in &self.0 {
-            if bool::from(digest.0.ct_eq(&found)) {
+            if is_same(&found, &digest.0) {
                 owner = Some(identity);
             }
         }

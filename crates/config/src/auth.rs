@@ -254,4 +254,5 @@ impl UserAuth {
     }
 }
 
-parsed!("": Uri, PasswordHash, SecretDigest);
+parsed!("": Uri);
+parsed!("": hidden PasswordHash, SecretDigest);

@@ -212,6 +212,7 @@ impl<'a> Context<'a> {
         }
         refuse_conflicts(&routes, self);
         check_rewrites(&routes, self);
+        config.check_auth(&routes, self);
         config.routes = routes.into_iter().map(|(route, _)| route).collect();
         Some(config)
     }
@@ -349,7 +350,7 @@ impl Config {
     }
 
     /// The effective configuration: every key with its value, with absolute paths. Reading it on the same machine gives an equal
-    /// configuration, except that literal secrets are `***`. Substituted environment variables appear as their values.
+    /// configuration, except that literal secrets are `***`; hashes of secrets are, too, and have to be put in again. Substituted environment variables appear as their values.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         once(&mut out, "server", Some(&self.server));

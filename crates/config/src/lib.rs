@@ -59,11 +59,14 @@ pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Environment, Runtime};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
+pub use headers::RequestHeaders;
 pub use listen::{Listen, ListenError};
 pub use network::{Network, NetworkError, TrustedProxies};
 pub use openapi::{OpenApi, RouteDoc};
 use places::Places;
-pub use policy::{Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses};
+pub use policy::{
+    AuthRequirement, Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses,
+};
 pub use pool::{
     Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
     Sticky, StoreMode, WebSocket, Worker, Workers,

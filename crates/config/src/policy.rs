@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::build::Context;
-use crate::fields::Fields;
-use crate::headers::refuse_header_names;
+use crate::build::{Config, Context};
+use crate::fields::{Fields, Value};
+use crate::headers::{RequestHeaders, name_problem, refuse_names, request_name_problem};
 use crate::is_token;
 use crate::key::{Default, GIB, KIB, Key, Kind, MIB, TIB, YEAR};
 use crate::network::Network;
 use crate::print::Table;
-use crate::route::Cors;
+use crate::route::{Cors, Route};
 use crate::section::{Entry, Setting, section};
 use crate::setting::{Text, parsed, print_map};
 use crate::units::{parse_duration, print_duration, print_size};
@@ -31,12 +31,19 @@ section! {
         /// Addresses of clients that are refused, even if `allow` has them.
         deny: Vec<Network> = "" => "403",
         /// How many requests a client may send in a time, such as `100/1m`: in a minute 100, at once or spread over it; each comes back after
-        /// a hundredth of the minute. A client is an address (of IPv6 the first 64 bits), or whoever sends the same value of a header field:
-        /// `1000/1h by x-api-key`. A request has to keep all limits; one that is refused counts for none.
+        /// a hundredth of the minute. A client is an address (of IPv6 the first 64 bits), whoever sends the same value of a header field,
+        /// `1000/1h by x-api-key`, or a user by its `[auth.NAME]` and subject, `1000/1h by user`; without that field, or where nobody has to
+        /// prove who it is, the address. Limits by user are counted after authentication, the others before it. A request has to keep all limits;
+        /// one that a limit refuses counts for none.
         rate_limits: Vec<RateLimit> = "" => "429 with `Retry-After`",
         /// Clients that are told apart for each rate limit, 16 to 32 bytes each. If there are more, those are forgotten whose requests have come
         /// back, then those with the fewest outstanding.
         rate_clients_max: usize as integer(1_000, 100_000_000) = "100000",
+        /// As the key of routes: NAMEs of `[auth.NAME]`, in one of which clients prove who they are. If a route and its policies have different
+        /// lists, only the ways that are in all of them are accepted, so a route can narrow what its policies ask for, but not replace it.
+        auth: Vec<String> as names("auth") = "" => "401 with `WWW-Authenticate`",
+        /// What a client must be allowed to do, beside the `scopes` of the route and of its other policies.
+        scopes: Vec<String> = "" => "403",
         /// As the key of routes: pages of other origins whose scripts may read the responses. A route's own comes first, then that of the policy
         /// that is named last.
         cors: Option<Cors>,
@@ -44,6 +51,11 @@ section! {
         headers: Vec<(String, String)>,
         /// Header fields of targets that no response gets, such as `x-powered-by`.
         remove_headers: Vec<String> = "",
+        /// Header fields of requests that targets get, in the place of what the client sends under these names. Not for fields that delimit a request,
+        /// are about its connection, or come from this server, such as `host` and `x-forwarded-for`.
+        request_headers: RequestHeaders,
+        /// Header fields of clients that targets do not get, such as `authorization`; a name stands for its spelling with `_`, too.
+        remove_request_headers: Vec<String> = "",
         /// Pages in the place of the server's own error messages, for clients that accept HTML: files of at most 1 MiB under statuses, `404` or
         /// all of a class, `5xx`. They are read when the configuration is.
         error_pages: ErrorPages,
@@ -81,7 +93,103 @@ impl Cache {
 
 impl Policy {
     fn rules(fields: &Fields, context: &mut Context<'_>) {
-        refuse_header_names("remove_headers", fields, context);
+        refuse_names("remove_headers", fields, context, |name| name_problem(name, &[]));
+        refuse_names("remove_request_headers", fields, context, |name| {
+            let Some(Value::TextMap(set)) = fields.value("request_headers") else {
+                return request_name_problem(name);
+            };
+            let is_set = set.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            let message = || "`request_headers` sets it, which replaces what clients send".to_owned();
+            request_name_problem(name).or_else(|| is_set.then(message))
+        });
+    }
+}
+
+/// What a client has to prove to be answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthRequirement {
+    /// NAMEs of `[auth.NAME]`, one of which suffices; empty: everybody is answered.
+    pub any_of: Vec<String>,
+    /// Scopes that it needs, all of them.
+    pub scopes: Vec<String>,
+}
+
+impl Config {
+    /// What clients have to prove to a route, by its own keys and by those of its policies; without a route, to be told that none answers.
+    pub fn auth_requirement(&self, route: Option<&Route>) -> AuthRequirement {
+        let mut required = AuthRequirement::default();
+        for (ways, scopes) in self.auth_lists(route) {
+            if required.any_of.is_empty() {
+                required.any_of.clone_from(ways);
+            } else if !ways.is_empty() {
+                required.any_of.retain(|way| ways.contains(way));
+            }
+            let new = scopes.iter().filter(|scope| !required.scopes.contains(scope));
+            let new: Vec<_> = new.cloned().collect();
+            required.scopes.extend(new);
+        }
+        required
+    }
+
+    /// The names of the policies that hold for a route, each once, in the order in which they apply; without a route, for requests that none
+    /// answers.
+    pub fn policies_of<'c>(
+        &'c self,
+        route: Option<&'c Route>,
+    ) -> impl DoubleEndedIterator<Item = &'c String> {
+        let own = route.map_or(&[][..], |route| &route.policy);
+        let mut names: Vec<&String> = Vec::new();
+        for name in self.server.policy.iter().chain(own) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.into_iter()
+    }
+
+    /// The keys `auth` and `scopes` of a route and of all its policies.
+    fn auth_lists<'c>(
+        &'c self,
+        route: Option<&'c Route>,
+    ) -> impl Iterator<Item = (&'c Vec<String>, &'c Vec<String>)> {
+        let policies = self.policies_of(route).filter_map(|name| self.policies.get(name));
+        let lists = policies.map(|policy| (&policy.auth, &policy.scopes));
+        lists.chain(route.map(|route| (&route.auth, &route.scopes)))
+    }
+
+    /// Reports the policies of the server and the routes whose requirements no client can meet.
+    pub(crate) fn check_auth(&self, routes: &[(Route, &Fields)], context: &mut Context<'_>) {
+        let server = context.sections.find("server", "").map(|fields| (None, fields));
+        let routes = routes.iter().map(|(route, fields)| (Some(route), *fields));
+        for (route, fields) in server.into_iter().chain(routes) {
+            let lists = self.auth_lists(route).map(|(ways, _)| ways);
+            let lists: Vec<_> = lists.filter(|ways| !ways.is_empty()).collect();
+            let is_in_all = |way: &String| lists.iter().all(|ways| ways.contains(way));
+            let AuthRequirement { scopes, .. } = self.auth_requirement(route);
+            let (key, message) = match (lists.first(), scopes.first()) {
+                (Some(ways), _) if !ways.iter().any(is_in_all) => {
+                    let lists: Vec<_> = lists.iter().map(|ways| ways.join(" or ")).collect();
+                    let message = format!(
+                        "nobody could prove who it is: only ways that are in each `auth` of a route and its policies are accepted, and none is in {}",
+                        lists.join(" and in ")
+                    );
+                    ("auth", message)
+                }
+                (None, Some(scope)) => {
+                    let message = format!(
+                        "the scope `{scope}` is asked for, but not who the client is: `auth` of the route or of a policy names the ways to prove that"
+                    );
+                    ("scopes", message)
+                }
+                _ => continue,
+            };
+            let key = if fields.has(key) { key } else { "policy" };
+            context.note(fields.problem(key, message));
+            if route.is_none() {
+                // Every route would repeat it.
+                return;
+            }
+        }
     }
 }
 
@@ -103,12 +211,14 @@ pub enum ClientKey {
     Address,
     /// The value of a header field, in lower case; for requests without it the address.
     Header(String),
+    /// The authenticated user; for requests of nobody the address.
+    User,
 }
 
 /// A text that is no rate limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "found {0:?}, expected a number of requests and a time up to 24h, such as \"100/1m\" or \"1000/1h by x-api-key\""
+    "found {0:?}, expected a number of requests and a time up to 24h, such as \"100/1m\", \"1000/1h by user\" or \"1000/1h by x-api-key\""
 )]
 pub struct RateLimitError(String);
 
@@ -133,6 +243,7 @@ impl FromStr for RateLimit {
                 .ok_or_else(error)?,
             by: match by {
                 "address" => ClientKey::Address,
+                "user" => ClientKey::User,
                 name if is_token(name.as_bytes()) => ClientKey::Header(name.to_ascii_lowercase()),
                 _ => return Err(error()),
             },
@@ -146,6 +257,7 @@ impl fmt::Display for RateLimit {
         match &self.by {
             ClientKey::Address => Ok(()),
             ClientKey::Header(name) => write!(f, " by {name}"),
+            ClientKey::User => f.write_str(" by user"),
         }
     }
 }

@@ -55,9 +55,10 @@ section! {
         /// Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must
         /// not send such headers.
         cors: Option<Cors>,
-        /// Who is answered: clients that prove who they are in one of these ways, each the NAME of an `[auth.NAME]`. Without the key, everybody.
+        /// Who is answered: clients that prove who they are in one of these ways, each the NAME of an `[auth.NAME]`. If the route's policies have
+        /// the key, too, only the ways that are in all of these lists are accepted. Without the key here and there, everybody is answered.
         auth: Vec<String> as names("auth") = "" => "401 with `WWW-Authenticate`",
-        /// For `auth`: what a client must be allowed to do, each of these.
+        /// What a client must be allowed to do, each of these and of the `scopes` of its policies.
         scopes: Vec<String> = "" => "403",
         /// Replaces `server.compress` here.
         compress: Compress | "server.compress",
@@ -273,11 +274,6 @@ impl Route {
                 matches!(self.target, Target::Pool(_)),
                 &["queue_timeout", "run_timeout", "retry"],
                 "only a route with `pool` has it",
-            ),
-            unless(
-                !self.auth.is_empty(),
-                &["scopes"],
-                "only a route with `auth` has it",
             ),
             unless(
                 is_answered_here,

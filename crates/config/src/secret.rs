@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Printed in place of a secret that is written in the configuration itself.
-const HIDDEN: &str = "***";
+/// Printed in place of a secret that is written in the configuration itself, and of a hash of one.
+pub(crate) const HIDDEN: &str = "***";
 
 /// A secret value. It has no `Display`; `Debug` prints the same placeholder as a printed configuration.
 #[derive(Clone, PartialEq, Eq)]

@@ -40,9 +40,15 @@ macro_rules! text_settings {
 }
 pub(crate) use text_settings;
 
-/// Implements [`Text`] for types that parse and print themselves. Errors follow `prefix`.
+/// Implements [`Text`] for types that parse and print themselves; `hidden` ones are not printed. Errors follow `prefix`.
 macro_rules! parsed {
+    ($prefix:literal: hidden $($type:ty),+) => {$(
+        $crate::setting::parsed!(@ $prefix, $type, |_: &$type| $crate::secret::HIDDEN.to_owned());
+    )+};
     ($prefix:literal: $($type:ty),+) => {$(
+        $crate::setting::parsed!(@ $prefix, $type, ToString::to_string);
+    )+};
+    (@ $prefix:literal, $type:ty, $to_text:expr) => {
         impl $crate::setting::Text for $type {
             fn parse<'f>(
                 written: &str,
@@ -55,11 +61,11 @@ macro_rules! parsed {
             }
 
             fn to_text(&self) -> String {
-                self.to_string()
+                $to_text(self)
             }
         }
         $crate::setting::text_settings!($type);
-    )+};
+    };
 }
 pub(crate) use parsed;
 

@@ -14,7 +14,7 @@ use std::{
 
 use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pg::SqlSession;
-use forebay_pool::{Mailboxes, Pool, Supervisor};
+use forebay_pool::{Mailboxes, Options, Pool, Supervisor};
 use forebay_router::{Router, RouterError, Rule};
 use forebay_runtimes::{Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
@@ -22,6 +22,7 @@ use forebay_tls::CertificateError;
 use forebay_upstream::Group;
 use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -34,7 +35,7 @@ use self::{
     upstreams::{HealthChecks, proxies},
 };
 use crate::{
-    auth::{AuthError, Authenticators, KeySources, RouteAuth, authenticators},
+    auth::{AuthError, KeySources, authenticators},
     calls::{Admission, CallThread, Tql},
     check::{HandlerFaults, check_handlers},
     compression::Compression,
@@ -46,8 +47,9 @@ use crate::{
     openapi::{Sources, WrittenDocument},
     otlp::MetricsExporter,
     policy::{
-        BodySchema, BodySchemas, CHECKED_BYTES_MAX, Left, Policies, RateLimiters,
+        BodySchema, BodySchemas, CHECKED_BYTES_MAX, Policies, PolicyParts, RateLimiters, admit,
         cache::{Caches, caches},
+        error_pages,
     },
     profiles::Profiles,
     reply::{HeaderLines, Reply},
@@ -182,8 +184,6 @@ impl KeptPools {
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
-    /// `None`: everybody is answered.
-    auth: Option<RouteAuth>,
     /// Origins allowed to make changes; only on routes that change stored data without a handler.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
@@ -207,37 +207,30 @@ impl Route {
         if let Some(problems) = &request.app.problems {
             problems.check(request.head, &self.target, &request.app.config)?;
         }
-        let (head, peer) = (request.head, request.peer);
-        let counted = request.via.map(|via| &via.route.policies);
-        let checked = self.policies.check(head, peer, request.arrived, counted);
-        let left = checked.inspect_err(|_| request.via.iter().for_each(|via| via.give_back(head, peer)))?;
-        if let Some(origins) = &self.origins {
-            origins.check(request.head, self.cors.as_ref())?;
-        }
-        let auths = request
+        let policies: SmallVec<[_; 2]> = request
             .via
-            .map(|via| &via.route.auth)
+            .map(|via| &via.0.policies)
             .into_iter()
-            .chain([&self.auth]);
-        for auth in auths.flatten() {
-            auth.check(request, client).await?;
-        }
+            .chain([&self.policies])
+            .collect();
+        let origins = self.origins.as_ref().map(|origins| (origins, self.cors.as_ref()));
+        let left = admit(&policies, origins, request, client).await?;
+        let changed = Policies::change_request(&policies, request.head);
+        let of_target = changed.as_deref().map(|head| Request { head, ..*request });
+        let of_target = of_target.as_ref().unwrap_or(request);
         if let Some(schema) = &self.body_schema {
-            schema.check(request, client).await?;
+            schema.check(of_target, client).await?;
         }
         let mut reply = match &self.policies.cache {
-            None => self.target.answer(request, client).await?,
-            Some(cache) => match cache.look_up(request) {
+            None => self.target.answer(of_target, client).await?,
+            Some(cache) => match cache.look_up(of_target) {
                 Ok(reply) => reply,
-                Err(miss) => Box::pin(cache.fill(miss, self, request, client)).await?,
+                Err(miss) => Box::pin(cache.fill(miss, self, of_target, client)).await?,
             },
         };
-        match request.via {
-            None => self.policies.apply(left, &mut reply),
-            Some(via) => {
-                self.policies.apply(Left::nearest(left, via.left), &mut reply);
-                via.apply(&self.headers, &mut reply);
-            }
+        self.policies.apply(left, &mut reply);
+        if let Some(via) = request.via {
+            via.apply(&self.headers, &mut reply);
         }
         Ok(match &self.compression {
             Some(compression) => compression.apply(request, reply),
@@ -248,7 +241,7 @@ impl Route {
     /// The response to a refused request that this route was to answer.
     pub(crate) fn refused(
         &self,
-        via: Option<&Via<'_>>,
+        via: Option<Via<'_>>,
         refusal: &Refusal,
         head: &Head,
         id: &str,
@@ -385,9 +378,18 @@ impl App {
         let scripts = scripts(&config, services)?;
         let settings = config.records.settings();
         let mut confinements = confinements(&config, sdk.as_ref(), |name| kept_pool(name).is_none())?;
-        let start = |(name, pool): (&String, &config::Pool)| {
-            if let Some(kept) = kept_pool(name) {
-                return Ok((name.clone(), kept.clone()));
+        let caches = caches(&config, services.routes.threads());
+        let policies = PolicyParts {
+            config: &config,
+            authenticators: &authenticators,
+            limiters: &services.rate_limiters,
+            caches: &caches,
+            error_pages: error_pages(&config)?,
+        };
+        let health_checks = Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?);
+        let options = |(name, pool): (&String, &config::Pool)| {
+            if kept_pool(name).is_some() {
+                return Ok((name.clone(), None));
             }
             let store = services.store.as_deref();
             let mut options = options(
@@ -403,14 +405,18 @@ impl App {
                 options.workers_min = options.workers_min.max(1);
             }
             options.calls = calls(pool, services, &settings, &config).map_err(BuildError::CallThread)?;
-            let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
-            Ok((pool.name().to_owned(), pool))
+            Ok((name.clone(), Some(options)))
         };
-        let pools = config
-            .pools
-            .iter()
-            .map(start)
-            .collect::<Result<BTreeMap<_, _>, BuildError>>()?;
+        let options = config.pools.iter().map(options);
+        let options = options.collect::<Result<Vec<_>, BuildError>>()?;
+        let start = |(name, options): (String, Option<Options>)| {
+            let pool = match options {
+                None => kept_pool(&name).expect("it has no options").clone(),
+                Some(options) => Pool::start(options, &services.supervisor, services.mailboxes.clone()),
+            };
+            (name, pool)
+        };
+        let pools: BTreeMap<_, _> = options.into_iter().map(start).collect();
         let stop_started = || {
             let started = pools.iter().filter(|(name, _)| kept_pool(name).is_none());
             started.for_each(|(_, pool)| pool.stop_now());
@@ -423,12 +429,11 @@ impl App {
             .transpose()
             .inspect_err(|_| stop_started())?;
         let store = services.store.as_ref().zip(config.store.as_ref());
-        let caches = caches(&config, services.routes.threads());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
-            authenticators: &authenticators,
             body_schemas: &body_schemas,
+            policies: &policies,
             records: records.as_ref(),
             pools: &pools,
             proxies: &proxies,
@@ -439,13 +444,13 @@ impl App {
             sources: &services.sources,
             config: &config,
             kept: &services.kept,
-            caches: &caches,
         };
         let rules = config.routes.iter().map(|route| rules(route, &parts, services));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| stop_started())?;
+        let policies = Policies::new(None, &policies);
         let app = Self {
             tls,
             certificates,
@@ -459,7 +464,7 @@ impl App {
             },
             router,
             pools,
-            health_checks: Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?),
+            health_checks,
             proxies,
             workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),
             scripts: scripts
@@ -471,7 +476,7 @@ impl App {
             workflow,
             body_schemas,
             openapi: WrittenDocument::default(),
-            policies: Policies::new(config.server.policy.iter(), &config, &services.rate_limiters, &caches)?,
+            policies,
             caches,
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log(services.log_exporter.clone())),
@@ -522,8 +527,8 @@ impl App {
 
 /// The parts from which targets are built.
 struct Parts<'a> {
-    authenticators: &'a Authenticators,
     body_schemas: &'a BodySchemas,
+    policies: &'a PolicyParts<'a>,
     pools: &'a BTreeMap<String, Pool>,
     proxies: &'a BTreeMap<String, Arc<Group>>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
@@ -534,7 +539,6 @@ struct Parts<'a> {
     sources: &'a DatabaseRegistry,
     config: &'a Config,
     kept: &'a Arc<BufferUsage>,
-    caches: &'a Caches,
 }
 
 /// The routing rules of a configured route: one for each of its paths.
@@ -544,20 +548,22 @@ fn rules(
     services: &Services,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |(path, kind)| {
-        let names = parts.config.server.policy.iter().chain(&route.policy);
-        let policies = Policies::new(names.clone(), parts.config, &services.rate_limiters, parts.caches)?;
+        let config = parts.config;
+        let policies = Policies::new(Some(route), parts.policies);
         let headers = headers(route, &policies);
-        let of_policies = names
+        let of_policies = config
+            .policies_of(Some(route))
             .rev()
-            .find_map(|name| parts.config.policies[name].cors.as_ref());
-        let cors = route.cors.as_ref().or(of_policies);
+            .find_map(|name| config.policies[name].cors.as_ref());
+        // A rewritten request has the CORS of the route that answers it.
+        let is_rewrite = matches!(route.target, config::Target::Rewrite(_));
+        let cors = route.cors.as_ref().or(of_policies).filter(|_| !is_rewrite);
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),
             path,
             target: Route {
                 deadline: route.deadline,
-                auth: RouteAuth::new(route, parts.authenticators),
                 body_bytes_max: match route.body_schema {
                     Some(_) => route.body_bytes_max.min(CHECKED_BYTES_MAX),
                     None => route.body_bytes_max,
@@ -573,7 +579,7 @@ fn rules(
                     _ => None,
                 },
                 cors: cors.map(Cors::new),
-                compression: Compression::new(route, &headers, &parts.config.server),
+                compression: Compression::new(route, &headers, &config.server),
                 policies,
                 headers,
                 target: target(route, kind, parts)?,

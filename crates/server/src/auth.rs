@@ -103,27 +103,37 @@ fn key_source(location: KeyLocation, known: &KeySources) -> Result<Arc<KeySource
 /// The authentication that a route asks for.
 #[derive(Debug)]
 pub(crate) struct RouteAuth {
-    any_of: Vec<Arc<Authenticator>>,
+    /// With the names of their sections.
+    any_of: Vec<(String, Arc<Authenticator>)>,
     scopes: Vec<String>,
 }
 
 impl RouteAuth {
     /// `None` for a route that answers everybody.
-    pub(crate) fn new(route: &config::Route, authenticators: &Authenticators) -> Option<Self> {
-        let any_of = route.auth.iter();
-        let any_of: Vec<_> = any_of.map(|name| Arc::clone(&authenticators[name])).collect();
-        (!any_of.is_empty()).then(|| Self {
+    pub(crate) fn new(required: config::AuthRequirement, authenticators: &Authenticators) -> Option<Self> {
+        let any_of = required.any_of.into_iter();
+        let any_of: Vec<_> = any_of
+            .map(|name| {
+                let authenticator = Arc::clone(&authenticators[&name]);
+                (name, authenticator)
+            })
+            .collect();
+        (!any_of.is_empty()).then_some(Self {
             any_of,
-            scopes: route.scopes.clone(),
+            scopes: required.scopes,
         })
     }
 
-    /// Finds out who the client is, once the route is known and before its target does anything. The first way suffices in which the client
-    /// can prove it.
-    pub(crate) async fn check(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<(), End> {
+    /// Finds out who the client is, once the route is known and before its target does anything: the name of the first way in which the client
+    /// can prove it, and the subject. The request's identity is the first that is found out.
+    pub(crate) async fn check<'a>(
+        &'a self,
+        request: &Request<'a>,
+        client: &mut dyn Client,
+    ) -> Result<(&'a str, &'a str), End> {
         let now = SystemTime::now();
         let mut refused: Option<(usize, Refusal)> = None;
-        for (at, authenticator) in self.any_of.iter().enumerate() {
+        for (at, (name, authenticator)) in self.any_of.iter().enumerate() {
             let checked = match credentials(authenticator, request.head) {
                 Ok(value) => authenticator.check(value, request.certificate, now),
                 Err(refusal) => Checked::Now(Err(refusal)),
@@ -136,7 +146,7 @@ impl RouteAuth {
                 }
             };
             match checked {
-                Ok(identity) => return self.admit(identity, request),
+                Ok(identity) => return Ok((name, self.admit(identity, request)?)),
                 // A client that shows something wrong is told of that. What cannot be checked now may be right.
                 Err(refusal) => match &refused {
                     Some((_, before)) if before.is_temporary() => {}
@@ -153,11 +163,13 @@ impl RouteAuth {
         Err(crate::failure::Refusal::Auth(Box::new(AuthFailure::Refused { cause, challenges })).into())
     }
 
-    fn admit(&self, identity: Arc<Identity>, request: &Request<'_>) -> Result<(), End> {
+    fn admit<'a>(&self, identity: Arc<Identity>, request: &Request<'a>) -> Result<&'a str, End> {
         let missing = identity.missing_scope(&self.scopes).map(str::to_owned);
         // The log names who was refused, too.
-        let _ = request.identity.set(identity);
-        let Some(scope) = missing else { return Ok(()) };
+        let identity = request.identity.get_or_init(|| identity);
+        let Some(scope) = missing else {
+            return Ok(identity.subject());
+        };
         let needed = self.scopes.join(" ");
         let challenges =
             self.challenges(|_| Some(format!("error=\"insufficient_scope\", scope=\"{needed}\"")));
@@ -166,7 +178,7 @@ impl RouteAuth {
 
     /// The challenges of all ways; those for bearer tokens with these further parameters (RFC 6750, 3).
     fn challenges(&self, further: impl Fn(usize) -> Option<String>) -> Vec<String> {
-        let challenge = |(at, authenticator): (usize, &Arc<Authenticator>)| {
+        let challenge = |(at, (_, authenticator)): (usize, &(String, Arc<Authenticator>))| {
             let challenge = authenticator.challenge();
             match further(at).filter(|_| challenge.starts_with("Bearer ")) {
                 Some(further) => format!("{challenge}, {further}"),

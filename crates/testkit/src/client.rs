@@ -211,6 +211,17 @@ impl Client {
         std::mem::take(&mut self.received)
     }
 
+    /// Reads until these characters have come, and returns what came. Panics if the connection ends before.
+    pub fn read_until(&mut self, end: &str) -> String {
+        let mut seen = String::new();
+        while !seen.contains(end) {
+            let more = self.some_bytes();
+            assert!(!more.is_empty(), "it ends after {seen:?}");
+            seen.push_str(&String::from_utf8_lossy(&more));
+        }
+        seen
+    }
+
     /// Waits until the server ends the connection. Panics when more bytes arrive instead.
     pub fn ends(&mut self) {
         let more = self.some_bytes();

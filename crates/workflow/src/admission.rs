@@ -70,10 +70,18 @@ struct Scene {
 pub struct Asker<'a> {
     /// The client's id, as rules see it.
     pub id: Option<&'a str>,
+    /// The user whom the server has authenticated, as rules see it: a JSON object.
+    pub(crate) user: Option<&'a str>,
     client: Option<&'a Client>,
 }
 
-impl Asker<'_> {
+impl<'a> Asker<'a> {
+    /// The same client, on behalf of a user: a JSON object.
+    #[must_use]
+    pub fn with_user(self, user: Option<&'a str>) -> Self {
+        Self { user, ..self }
+    }
+
     /// Whether nothing vouches for the client: anybody may send any id where no clients are configured.
     pub fn is_anonymous(&self) -> bool {
         self.client.is_none()
@@ -214,6 +222,7 @@ impl<'a> Asker<'a> {
     pub fn unchecked(id: &'a str) -> Self {
         Self {
             id: Some(id),
+            user: None,
             client: None,
         }
     }
@@ -226,6 +235,7 @@ impl<'a> Asker<'a> {
     fn of(id: &'a str, client: &'a Client) -> Self {
         Self {
             id: Some(id),
+            user: None,
             client: Some(client),
         }
     }

@@ -176,6 +176,8 @@ pub struct RunInput {
     pub requested_ms: u64,
     /// Id of the client, if clients are configured.
     pub client: Option<String>,
+    /// The authenticated user, if the server has authenticated one: a JSON object.
+    pub user: Option<String>,
     /// Id of the request.
     pub request_id: String,
     /// Whether a trace is wanted.
@@ -191,8 +193,8 @@ pub struct RunInput {
 impl RunInput {
     /// Length of its texts in bytes.
     pub fn bytes(&self) -> usize {
-        let client = self.client.as_deref().map_or(0, str::len);
-        let names = client + self.request_id.len() + self.workflow.len();
+        let bytes = |text: &Option<String>| text.as_deref().map_or(0, str::len);
+        let names = bytes(&self.client) + bytes(&self.user) + self.request_id.len() + self.workflow.len();
         names + self.args.len() + self.attributes.len()
     }
 }

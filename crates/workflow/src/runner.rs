@@ -294,6 +294,7 @@ impl<E: Evaluator> Runner<E> {
         let input = RunInput {
             requested_ms: now_ms(),
             client: ask.asker.id.map(str::to_owned),
+            user: ask.asker.user.map(str::to_owned),
             request_id: ask.trace_id.to_owned(),
             is_traced: ask.is_traced,
             workflow: ask.workflow.to_owned(),

@@ -53,6 +53,8 @@ fn a_user_is_known_by_the_password() {
     assert!(matches!(again(now() + Duration::from_mins(1)), Checked::Later(_)));
     for (name, password) in [
         ("ada", "correct horses"),
+        ("ada", "correct horse "),
+        ("ada", "Correct horse"),
         ("ada", ""),
         ("bob", "correct horse"),
         ("", ""),
@@ -65,6 +67,26 @@ fn a_user_is_known_by_the_password() {
         );
         assert_eq!(finished(checked), Err(Refusal::Wrong), "{name}:{password}");
     }
+}
+
+#[test]
+fn each_hash_is_by_argon2id_with_a_salt_of_its_own() {
+    let parts = [
+        PasswordHash::of(b"correct horse"),
+        PasswordHash::of(b"correct horse"),
+    ]
+    .map(|hash| {
+        let text = hash.to_string();
+        let parts: Vec<_> = text.split('$').map(str::to_owned).collect();
+        assert_eq!(parts[1..4].join("$"), "argon2id$v=19$m=19456,t=2,p=1");
+        let [salt, hash] = &parts[4..] else {
+            panic!("{text}")
+        };
+        // 128 bits and 256.
+        assert_eq!((salt.len(), hash.len()), (22, 43), "{text}");
+        (salt.clone(), hash.clone())
+    });
+    assert!(parts[0].0 != parts[1].0 && parts[0].1 != parts[1].1);
 }
 
 #[test]

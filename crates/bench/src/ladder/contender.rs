@@ -340,6 +340,9 @@ impl<'a> Contender<'a> {
             parts.body = body.clone().into_bytes();
             parts.set_field("content-type", "application/json");
         }
+        for (name, value) in &self.entry.headers {
+            parts.set_field(name, value);
+        }
         // Placeholders draw numbers; none reads a file.
         let no_file = |_: &Path| Err(io::ErrorKind::Unsupported.into());
         let requests =

@@ -153,6 +153,9 @@ pub struct Entry {
     /// Path and query of the request.
     #[serde(default)]
     pub path: String,
+    /// Header fields of the request, by name.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
     /// JSON to POST; a GET without it.
     #[serde(default)]
     pub body: Option<String>,

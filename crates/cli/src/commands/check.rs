@@ -15,7 +15,7 @@ const CLOSE: char = '\u{fdd1}';
 /// Scripts are loaded, each within its `time_max`. Handlers of Node and Bun are parsed; pools are not started, and the store is not opened. Statements of routes are prepared by their databases, not run; a database that
 /// cannot be reached is named. The confinement of workers is tried out. Errors name their file and line; the exit code is then 3.
 ///
-/// The output is a valid configuration. In `env`, `command`, headers and bodies, a value from the environment is printed as its
+/// The output is a valid configuration, once hashes of passwords and API keys are put in again: they are printed as ***. In `env`, `command`, headers and bodies, a value from the environment is printed as its
 /// ${NAME}, so that secrets are not printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -128,6 +128,10 @@ impl Secrets {
                     *word = self.masked(word);
                 }
             }
+        }
+        for policy in config.policies.values_mut() {
+            self.mask_headers(&mut policy.headers);
+            self.mask_headers(&mut policy.request_headers.0);
         }
         for route in &mut config.routes {
             self.mask_headers(&mut route.headers);

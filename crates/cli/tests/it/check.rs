@@ -12,6 +12,10 @@ listen = ["127.0.0.1:${CHECK_PORT:-8080}"]
 command = ["sh", "-c", "exec api --key ${CHECK_SECRET}"]
 env = { TOKEN = "${CHECK_SECRET}", PRICE = "5$", PORT = "${CHECK_PORT:-8080}" }
 
+[policy.shared]
+headers = { x-answer = "${CHECK_SECRET}" }
+request_headers = { x-ask = "by ${CHECK_SECRET}" }
+
 [[route]]
 path = "/api"
 pool = "api"
@@ -66,6 +70,8 @@ fn values_of_the_environment_are_printed_by_their_names_where_secrets_may_stand(
         "PORT = \"${CHECK_PORT}\"",
         "exec api --key ${CHECK_SECRET}",
         "\"authorization\" = \"Bearer ${CHECK_SECRET}\"",
+        "\"x-answer\" = \"${CHECK_SECRET}\"",
+        "\"x-ask\" = \"by ${CHECK_SECRET}\"",
         "it is ${CHECK_SECRET}, é",
     ] {
         let bare = line.replace('"', "");

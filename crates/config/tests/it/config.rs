@@ -476,6 +476,30 @@ fn the_password_of_a_database_is_not_printed() {
     assert!(!format!("{}{config:?}", config.to_toml()).contains("s3cret"));
 }
 
+#[test]
+fn hashes_of_secrets_are_not_printed() {
+    let (hash, digest) = (
+        "TupL9WOXNxrbaKIRhq0gKR/iidzxqxhUg/xf9NlQXf4",
+        "7595e8026fb4b6cf2a06bda9d72a318764d41d1cd7037638091a800307161988",
+    );
+    let config = everything().good(&format!(
+        "[auth.people.basic.ada]\npassword = '$argon2id$v=19$m=1024,t=2,p=1$5sCFINnK4LaXhKEWwRai7A${hash}'\n\
+         [auth.programs.api_keys.robot]\nsha256 = '{digest}'\n"
+    ));
+    let printed = config.to_toml();
+    assert!(
+        printed.contains("\"ada\" = { password = \"***\"")
+            && printed.contains("\"robot\" = { sha256 = \"***\""),
+        "{printed}"
+    );
+    for said in [printed, format!("{config:?}")] {
+        assert!(
+            !said.contains("argon2id") && !said.contains(hash) && !said.contains(&digest[..16]),
+            "{said}"
+        );
+    }
+}
+
 /// The configuration as read back after printing, in which literal secrets are hidden.
 pub(super) fn without_literals(mut config: Config) -> Config {
     for (_, value) in config.trace.iter_mut().flat_map(|trace| &mut trace.headers) {

@@ -7,6 +7,9 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
     let project = Project::new();
     let api = "[pool.api]\nhandler = 'api.mjs'\n";
     let route = "[[route]]\npath = '/a'\n";
+    let digest = "00".repeat(32);
+    let auth =
+        &format!("[auth.a.api_keys.x]\nsha256 = '{digest}'\n[auth.b.api_keys.x]\nsha256 = '{digest}'\n");
     for (text, expected) in [
         (
             "[server]\nlisten = [",
@@ -475,11 +478,45 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[policy.a]\nrate_limits = ['1/1m', '0/1m']",
-            "2: policy.a.rate_limits: found \"0/1m\", expected a number of requests and a time up to 24h, such as \"100/1m\" or \"1000/1h by x-api-key\"",
+            "2: policy.a.rate_limits: found \"0/1m\", expected a number of requests and a time up to 24h, such as \"100/1m\", \"1000/1h by user\" or \"1000/1h by x-api-key\"",
+        ),
+        (
+            &format!("{auth}[policy.p]\nauth = 'a'\n{route}auth = 'b'\npolicy = 'p'\nrespond = {{}}"),
+            "9: route.auth: nobody could prove who it is: only ways that are in each `auth` of a route and its policies are accepted, and none is in a and in b",
+        ),
+        (
+            &format!(
+                "{auth}[server]\npolicy = ['p', 'q']\n[policy.p]\nauth = 'a'\n[policy.q]\nauth = 'b'\n{route}respond = {{}}"
+            ),
+            "6: server.policy: nobody could prove who it is: only ways that are in each `auth` of a route and its policies are accepted, and none is in a and in b",
+        ),
+        (
+            &format!("{route}scopes = 'read'\nrespond = {{}}"),
+            "3: route.scopes: the scope `read` is asked for, but not who the client is: `auth` of the route or of a policy names the ways to prove that",
+        ),
+        (
+            &format!("[policy.p]\nscopes = 'read'\n{route}policy = 'p'\nrespond = {{}}"),
+            "5: route.policy: the scope `read` is asked for, but not who the client is: `auth` of the route or of a policy names the ways to prove that",
         ),
         (
             "[policy.a]\nremove_headers = ['date']",
             "2: policy.a.remove_headers: \"date\": the server sets this header itself",
+        ),
+        (
+            "[policy.a]\nremove_request_headers = ['cookie', 'X-Forwarded-For']",
+            "2: policy.a.remove_request_headers: \"X-Forwarded-For\": expected another field than those that delimit a request, are about its connection, or come from this server: connection, content-length, expect, forwarded, host, keep-alive, proxy-connection, sec-websocket-key, te, traceparent, trailer, transfer-encoding, upgrade, x-forwarded-for, x-forwarded-host, x-forwarded-port, x-forwarded-proto, x-real-ip, x-request-id",
+        ),
+        (
+            "[policy.a]\nrequest_headers = { x_user = 'a' }",
+            "2: policy.a.request_headers.x_user: write `-` instead of `_`: programs that read one as the other get neither from clients",
+        ),
+        (
+            "[policy.a]\nrequest_headers = { x-user = \"a\\r\\nb\" }",
+            "2: policy.a.request_headers.x-user: found \"a\\r\\nb\", expected printable ASCII without a space at either end",
+        ),
+        (
+            "[policy.a]\nrequest_headers = { X-User = 'a' }\nremove_request_headers = 'x-user'",
+            "3: policy.a.remove_request_headers: \"x-user\": `request_headers` sets it, which replaces what clients send",
         ),
         (
             "[policy.a]\nerror_pages = { 200 = 'no.html' }",

@@ -492,6 +492,10 @@ fn run_input<'js>(ctx: &Ctx<'js>, input: &RunInput) -> Result<Object<'js>> {
         Some(client) => object.set("clientId", client.as_str())?,
         None => object.set("clientId", Null)?,
     }
+    match &input.user {
+        Some(user) => object.set("user", ctx.json_parse(&**user)?)?,
+        None => object.set("user", Null)?,
+    }
     object.set("traceId", input.request_id.as_str())?;
     object.set("trace", input.is_traced)?;
     object.set("workflowId", input.workflow.as_str())?;

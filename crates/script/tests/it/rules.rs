@@ -128,6 +128,7 @@ impl Rules {
         let input = RunInput {
             requested_ms: 1,
             client: Some("c".into()),
+            user: Some(r#"{"subject":"ada","scopes":["read"]}"#.into()),
             request_id: "t".into(),
             is_traced: true,
             workflow: "w".into(),
@@ -161,17 +162,18 @@ async fn rules_see_their_call_and_what_was_before_them() {
         console.log('node', context.getId(), context.getType());
         return new ScriptResult(parameter.isTrace(), {
             n: context.getArgs().n + 1, foo: context.getAttributes().foo, last: context.getLastResult(), client: parameter.getClientId(),
+            user: parameter.getUser(),
         }).addValue('more', 'x');
     }";
     let second = "async function process(context) {
         await new Promise((resolve) => setTimeout(resolve, 1));
-        const { n, foo, last, client, more } = context.getLastResult().getValueMap();
-        return new ScriptResult(true, { n, foo, last, client, more, state: context.getLastResult().getState() });
+        const { n, foo, last, client, user, more } = context.getLastResult().getValueMap();
+        return new ScriptResult(true, { n, foo, last, client, user, more, state: context.getLastResult().getState() });
     }";
     let answer = rules.run(&[first, second]).await.unwrap();
     assert_eq!(
         answer,
-        json!({"values": {"n": 6, "foo": "bar", "last": null, "client": "c", "more": "x", "state": true}, "log": ["1 node 1 PROCESS"]})
+        json!({"values": {"n": 6, "foo": "bar", "last": null, "client": "c", "user": {"subject": "ada", "scopes": ["read"]}, "more": "x", "state": true}, "log": ["1 node 1 PROCESS"]})
     );
 }
 

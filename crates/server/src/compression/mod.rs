@@ -33,7 +33,7 @@ use crate::{
     config::{self, Compress},
     front::Head,
     reply::{Body, HeaderLines, Reply},
-    target::{BodyStream, Request},
+    target::{BodyStream, Request, essence},
 };
 
 /// Most bytes that are compressed without giving other requests of the thread a turn: a fraction of a millisecond.
@@ -330,11 +330,7 @@ fn lists(list: &[u8], element: &[u8]) -> bool {
 
 /// Whether bodies of this Content-Type become shorter.
 fn is_compressible(content_type: &[u8]) -> bool {
-    let name = content_type
-        .split(|&byte| byte == b';')
-        .next()
-        .unwrap_or_default();
-    let Ok(name) = std::str::from_utf8(name.trim_ascii()) else {
+    let Ok(name) = std::str::from_utf8(essence(content_type)) else {
         return false;
     };
     let name = name.to_ascii_lowercase();

@@ -14,7 +14,7 @@ use super::{
     Limits,
     head::{Head, Parsed},
     http1_client::Http1Client,
-    lookup::{Arrival, Lookup, request_id},
+    lookup::{Arrival, Lookup, Unrouted, request_id},
     request_body::RequestBody,
     socket::{Filled, Socket, Stream},
     thread::Thread,
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     app::Route,
     failure::Refusal,
+    reply::Reply,
     target::{End, Request},
 };
 
@@ -238,7 +239,7 @@ impl<S: Stream> Exchange<S> {
                 let route = found.target;
                 let (traced, trace) = arrival.trace(&request, route).unzip();
                 let next = {
-                    let answering = pin!(self.answer_route(&request, route));
+                    let answering = pin!(self.answer_route(&arrival, &request, route));
                     forebay_trace::within(trace, answering).await
                 };
                 if let Some(mut traced) = traced {
@@ -253,22 +254,9 @@ impl<S: Stream> Exchange<S> {
                 }
                 (next, Some(route))
             }
-            Lookup::Reply(reply, route) => {
-                let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
-                let next = match body {
-                    Ok(body) => self.send(reply, head, id, route, body).await,
-                    Err(refusal) => self.refuse(&arrival.refused(&refusal, route), Some(head), id, route),
-                };
-                (next, route)
-            }
-            Lookup::Refusal(refusal, route) => {
-                let reply = arrival.refused(&refusal, route);
-                let body = RequestBody::new(head, self.limits.body_bytes_max, self.limits);
-                let next = match body {
-                    Ok(body) if !refusal.ends_connection() => self.send(reply, head, id, route, body).await,
-                    _ => self.refuse(&reply, Some(head), id, route),
-                };
-                (next, route)
+            Lookup::Unrouted(unrouted) => {
+                let route = unrouted.route;
+                (self.answer_unrouted(&arrival, unrouted).await, route)
             }
         };
         self.account(&arrival, route);
@@ -289,41 +277,72 @@ impl<S: Stream> Exchange<S> {
         arrival.account(route, status, bytes, over - arrival.at);
     }
 
-    async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
+    async fn answer_route(&mut self, arrival: &Arrival<'_>, request: &Request<'_>, route: &Route) -> Next {
         let mut body = match RequestBody::new(request.head, route.body_bytes_max, self.limits) {
             Ok(body) => body,
-            Err(refusal) => {
-                let reply = request.refused(&refusal, route);
-                return self.refuse(&reply, Some(request.head), request.id, Some(route));
-            }
+            Err(refusal) => return self.refuse_request(&refusal, arrival, Some(route)),
         };
-        let mut client = Http1Client {
-            socket: &mut self.socket,
-            body: &mut body,
-            idle_timeout: self.limits.idle_timeout,
-            has_waited: false,
-        };
+        let mut client = self.client(&mut body);
         let answered = route.answer(request, &mut client).await;
-        if client.has_waited {
-            self.now = Instant::now();
-        }
+        let has_waited = client.has_waited;
         if forebay_trace::current().is_some() {
             self.sent.answered = Some(Instant::now());
+        }
+        self.finish(answered, has_waited, arrival, Some(route), body)
+            .await
+    }
+
+    async fn answer_unrouted<'a>(&mut self, arrival: &Arrival<'a>, unrouted: Unrouted<'a>) -> Next {
+        let route = unrouted.route;
+        // Nobody reads it, so its length does not matter.
+        let mut body = match RequestBody::new(arrival.head, u64::MAX, self.limits) {
+            Ok(body) => body,
+            Err(refusal) => return self.refuse_request(&refusal, arrival, route),
+        };
+        let mut client = self.client(&mut body);
+        let answered = arrival.answer_unrouted(unrouted, &mut client).await;
+        let has_waited = client.has_waited;
+        self.finish(answered, has_waited, arrival, route, body).await
+    }
+
+    fn client<'c>(&'c mut self, body: &'c mut RequestBody) -> Http1Client<'c, S> {
+        Http1Client {
+            socket: &mut self.socket,
+            body,
+            idle_timeout: self.limits.idle_timeout,
+            has_waited: false,
+        }
+    }
+
+    /// Sends a response, or the refusal in its place.
+    async fn finish(
+        &mut self,
+        answered: Result<Reply<'_>, End>,
+        has_waited: bool,
+        arrival: &Arrival<'_>,
+        route: Option<&Route>,
+        body: RequestBody,
+    ) -> Next {
+        if has_waited {
+            self.now = Instant::now();
         }
         let reply = match answered {
             Ok(reply) => reply,
             Err(End::Gone) => return Next::Abort,
             Err(End::Refused(refusal)) => {
-                refusal.log(request.id);
-                let reply = request.refused(&refusal, route);
+                refusal.log(arrival.id);
                 if refusal.ends_connection() {
-                    return self.refuse(&reply, Some(request.head), request.id, Some(route));
+                    return self.refuse_request(&refusal, arrival, route);
                 }
-                reply
+                arrival.refused(&refusal, route)
             }
         };
-        self.send(reply, request.head, request.id, Some(route), body)
-            .await
+        self.send(reply, arrival.head, arrival.id, route, body).await
+    }
+
+    fn refuse_request(&mut self, refusal: &Refusal, arrival: &Arrival<'_>, route: Option<&Route>) -> Next {
+        let reply = arrival.refused(refusal, route);
+        self.refuse(&reply, Some(arrival.head), arrival.id, route)
     }
 }
 

@@ -285,9 +285,8 @@ impl Head {
     fn take_fields(&mut self) -> Result<(), Refusal> {
         let malformed = |what| Refusal::Malformed { what };
         let (mut length, mut chunked, mut hosts) = (None, false, 0);
-        let (mut close, mut keep_alive) = (false, false);
+        let (mut close, mut keep_alive, mut upgrade, mut websocket) = (false, false, false, false);
         self.expects_continue = false;
-        self.wants_websocket = false;
         let mut host = None;
         for &(name, value) in &self.fields {
             let (name, text) = (self.slice(name), self.slice(value));
@@ -315,11 +314,12 @@ impl Head {
                     for option in text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
                         close |= option.eq_ignore_ascii_case(b"close");
                         keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                        upgrade |= option.eq_ignore_ascii_case(b"upgrade");
                     }
                 }
                 b"upgrade" => {
                     let mut protocols = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-                    self.wants_websocket |= protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"));
+                    websocket |= protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"));
                 }
                 b"expect" => {
                     if !text.eq_ignore_ascii_case(b"100-continue") {
@@ -345,6 +345,8 @@ impl Head {
             (false, Some(length)) => Framing::Length(length),
         };
         self.keep_alive = !close && (keep_alive || !self.is_http10);
+        // Without the option, the field is one of another connection (RFC 9110, 7.8).
+        self.wants_websocket = websocket && upgrade && !self.is_http10;
         Ok(())
     }
 
@@ -443,6 +445,33 @@ impl Head {
         head
     }
 
+    /// The same head with these fields, whose names are in lower case, in the place of the client's; without a value only the client's are
+    /// removed. What programs may take for such a field is removed, too (`_` for `-`), and a client cannot have a new one dropped by naming it
+    /// in `Connection`.
+    pub(crate) fn with_fields(&self, fields: &[(String, Option<String>)]) -> Self {
+        let is_changed = |name: &[u8]| fields.iter().any(|(changed, _)| is_same_name(name, changed));
+        let mut head = self.clone();
+        head.fields.retain(|(name, _)| !is_changed(self.slice(*name)));
+        for at in 0..head.fields.len() {
+            let (name, options) = head.fields[at];
+            let options = self
+                .slice(options)
+                .split(|&byte| byte == b',')
+                .map(<[u8]>::trim_ascii);
+            if self.slice(name) == b"connection" && options.clone().any(is_changed) {
+                let kept: Vec<&[u8]> = options.filter(|option| !is_changed(option)).collect();
+                head.fields[at].1 = head.put(&kept.join(&b", "[..]));
+            }
+        }
+        for (name, value) in fields {
+            if let Some(value) = value {
+                let field = (head.put(name.as_bytes()), head.put(value.as_bytes()));
+                head.fields.push(field);
+            }
+        }
+        head
+    }
+
     /// The same request for another path and query.
     pub(crate) fn with_target(&self, path: &str, query: &str) -> Self {
         let mut head = self.clone();
@@ -464,6 +493,18 @@ impl Head {
         self.bytes.shrink_to(bytes_max);
         self.fields.clear();
     }
+}
+
+/// Whether a field has this name, which is in lower case and has no `_`, to programs that read `_` as `-`.
+fn is_same_name(found: &[u8], name: &str) -> bool {
+    let as_read = |byte: &u8| {
+        if *byte == b'_' {
+            b'-'
+        } else {
+            byte.to_ascii_lowercase()
+        }
+    };
+    found.iter().map(as_read).eq(name.bytes())
 }
 
 fn describe(error: httparse::Error) -> &'static str {
@@ -549,6 +590,26 @@ mod tests {
         assert_eq!(fields[1..], [(&b"x-a"[..], &b"1"[..]), (b"x-a", b"2")]);
         assert!(head.keep_alive);
         assert_eq!(head.framing, Framing::None);
+    }
+
+    #[test]
+    fn fields_that_are_set_replace_whatever_may_pass_for_them_and_cannot_be_dropped() {
+        let head =
+            b"GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: 1\r\nx_tenant: 2\r\nX-Tenants: 3\r\nCookie: b\r\n\
+            Connection: close, X-TENANT ,x_tenant\r\n\r\n";
+        let (_, head) = parse(head).unwrap();
+        let fields = [("x-tenant", Some("own")), ("cookie", None)];
+        let changed =
+            head.with_fields(&fields.map(|(name, value)| (name.to_owned(), value.map(str::to_owned))));
+        let found: Vec<_> = changed.fields().collect();
+        let expected: [(&[u8], &[u8]); 4] = [
+            (b"host", b"a"),
+            (b"x-tenants", b"3"),
+            (b"connection", b"close"),
+            (b"x-tenant", b"own"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!((changed.host(), changed.keep_alive), ("a", false));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Head, Thread,
+    Client, Head, Thread,
     connection::{Remote, Transport},
     forwarded::forwarded,
 };
@@ -18,8 +18,9 @@ use crate::{
     app::{App, Route},
     failure::Refusal,
     logging::Access,
+    policy::admit,
     reply::{Body, HeaderLines, Reply},
-    target::{Cors, Request, Upstream, Via},
+    target::{Cors, End, Request, Upstream, Via},
     traces::Traced,
 };
 use forebay_auth::Identity;
@@ -36,10 +37,41 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 pub(super) enum Lookup<'r, 'p> {
     /// To a route's target.
     Route(Found<'r, 'p, Route>),
-    /// It is answered without one; the route is the one that it is about, if there is one.
-    Reply(Reply<'static>, Option<&'r Route>),
-    /// It is refused; the same holds for the route.
-    Refusal(Refusal, Option<&'r Route>),
+    /// To no target.
+    Unrouted(Unrouted<'r>),
+}
+
+/// A request that is answered without a target.
+#[derive(Debug)]
+pub(super) struct Unrouted<'r> {
+    answer: Result<Reply<'static>, Refusal>,
+    /// The route that it is about, if there is one.
+    pub(super) route: Option<&'r Route>,
+    /// Whether everybody is answered. Otherwise the policies of the route, or of the server, decide that.
+    is_public: bool,
+}
+
+impl Unrouted<'_> {
+    pub(super) fn public(answer: Result<Reply<'static>, Refusal>) -> Self {
+        Self {
+            answer,
+            route: None,
+            is_public: true,
+        }
+    }
+
+    fn guarded(answer: Result<Reply<'static>, Refusal>) -> Self {
+        Self {
+            is_public: false,
+            ..Self::public(answer)
+        }
+    }
+}
+
+impl From<Refusal> for Lookup<'_, '_> {
+    fn from(refusal: Refusal) -> Self {
+        Self::Unrouted(Unrouted::guarded(Err(refusal)))
+    }
 }
 
 impl<'r, 'p> Lookup<'r, 'p> {
@@ -64,20 +96,20 @@ impl<'r, 'p> Lookup<'r, 'p> {
         match app.router.find(head.method(), head.host(), head.path()) {
             Outcome::Found(found) if head.wants_websocket && !found.target.target.takes_upgrades() => {
                 log_websocket(head, id);
-                Self::Refusal(Refusal::WebSocket, None)
+                Refusal::WebSocket.into()
             }
             Outcome::Found(found) => Self::Route(found),
             Outcome::Options { allow } => {
                 let mut headers = HeaderLines::default();
                 headers.push_known("allow", &allow);
-                Self::Reply(no_content(headers), None)
+                Self::Unrouted(Unrouted::guarded(Ok(no_content(headers))))
             }
-            Outcome::MethodNotAllowed { allow } => Self::Refusal(Refusal::MethodNotAllowed { allow }, None),
+            Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow }.into(),
             Outcome::BadPath => {
                 let what = "the path is not percent-encoded UTF-8 without `..`";
-                Self::Refusal(Refusal::Malformed { what }, None)
+                Refusal::Malformed { what }.into()
             }
-            Outcome::NotFound => Self::Refusal(Refusal::NotFound, None),
+            Outcome::NotFound => Refusal::NotFound.into(),
         }
     }
 }
@@ -85,7 +117,7 @@ impl<'r, 'p> Lookup<'r, 'p> {
 /// The response to an authority that looks whether this server has a name (RFC 8555, 8.3).
 fn proof<'r, 'p>(app: &App, token: &str) -> Lookup<'r, 'p> {
     let Some(key_authorization) = app.challenges.key_authorization(token) else {
-        return Lookup::Refusal(Refusal::NotFound, None);
+        return Refusal::NotFound.into();
     };
     let mut reply = Reply::new(200);
     reply
@@ -93,7 +125,7 @@ fn proof<'r, 'p>(app: &App, token: &str) -> Lookup<'r, 'p> {
         .to_mut()
         .push_known("content-type", "application/octet-stream");
     reply.body = Body::Bytes(key_authorization.into());
-    Lookup::Reply(reply, None)
+    Lookup::Unrouted(Unrouted::public(Ok(reply)))
 }
 
 /// The response that sends a client to the same address with TLS.
@@ -111,9 +143,9 @@ fn redirected<'r, 'p>(head: &Head, port: u16) -> Lookup<'r, 'p> {
     let location = reply.headers.to_mut().push(b"location", location.as_bytes());
     if head.host().is_empty() || location.is_err() {
         let what = "it names no host to which it could be sent with TLS";
-        return Lookup::Refusal(Refusal::Malformed { what }, None);
+        return Refusal::Malformed { what }.into();
     }
-    Lookup::Reply(reply, None)
+    Lookup::Unrouted(Unrouted::public(Ok(reply)))
 }
 
 /// A host without its port.
@@ -150,7 +182,10 @@ fn preflight<'r, 'p>(app: &'r App, head: &'p Head) -> Option<Lookup<'r, 'p>> {
         Outcome::Found(found) if found.target.target.rewrite().is_some() => Some(Lookup::Route(found)),
         Outcome::Found(found) => {
             let permission = found.target.cors.as_ref()?.permission(method);
-            Some(Lookup::Reply(no_content(permission), Some(found.target)))
+            Some(Lookup::Unrouted(Unrouted {
+                route: Some(found.target),
+                ..Unrouted::public(Ok(no_content(permission)))
+            }))
         }
         _ => None,
     }
@@ -192,7 +227,7 @@ pub(super) struct Arrival<'a> {
 #[derive(Debug)]
 struct Rewritten<'a> {
     head: Head,
-    via: Via<'a>,
+    via: &'a Route,
 }
 
 impl<'a> Arrival<'a> {
@@ -242,33 +277,44 @@ impl<'a> Arrival<'a> {
                 Some(template) => self.rewrite(&found, template),
                 None => Lookup::Route(found),
             },
-            Lookup::Refusal(refusal, None) => {
-                let checked = self.app.policies.check(self.head, &self.peer, self.at, None);
-                Lookup::Refusal(checked.err().unwrap_or(refusal), None)
-            }
-            lookup => lookup,
+            lookup @ Lookup::Unrouted(_) => lookup,
         }
     }
 
     /// Where a request leads that a route sends on.
     fn rewrite<'s>(&'s self, found: &Found<'a, 's, Route>, template: &Template) -> Lookup<'a, 's> {
-        let via = found.target;
-        let left = match via.policies.check(self.head, &self.peer, self.at, None) {
-            Ok(left) => left,
-            Err(refusal) => return Lookup::Refusal(refusal, Some(via)),
-        };
         let address = template.expand(&found.params, found.rest, self.head.query());
         let (path, query) = address.split_once('?').unwrap_or((&address, ""));
         let rewritten = self.rewritten.get_or_init(|| {
             Box::new(Rewritten {
                 head: self.head.with_target(path, query),
-                via: Via { route: via, left },
+                via: found.target,
             })
         });
-        match Lookup::routed(self.app, &rewritten.head, self.id) {
-            Lookup::Refusal(refusal, None) => Lookup::Refusal(refusal, Some(via)),
-            lookup => lookup,
+        let mut lookup = Lookup::routed(self.app, &rewritten.head, self.id);
+        if let Lookup::Unrouted(unrouted) = &mut lookup {
+            unrouted.route.get_or_insert(found.target);
         }
+        lookup
+    }
+
+    /// Answers a request that no target answers.
+    pub(super) async fn answer_unrouted(
+        &self,
+        unrouted: Unrouted<'a>,
+        client: &mut dyn Client,
+    ) -> Result<Reply<'static>, End> {
+        let policies = unrouted.route.map_or(&self.app.policies, |route| &route.policies);
+        if unrouted.is_public {
+            // A preflight request has a route. It comes without credentials, and uses up no rate limit of the request that it is about.
+            if unrouted.route.is_some() {
+                policies.check_address(&self.peer)?;
+            }
+        } else {
+            let request = self.request_for("", &[], None, self.app.config.server.deadline);
+            admit(&[policies], None, &request, client).await?;
+        }
+        Ok(unrouted.answer?)
     }
 
     /// The response to a request that is refused.
@@ -276,25 +322,31 @@ impl<'a> Arrival<'a> {
         let Some(route) = route else {
             return self.app.policies.refused(refusal, Some(self.head), self.id);
         };
-        let via = self.rewritten.get().map(|rewritten| &rewritten.via);
-        route.refused(
-            via.filter(|via| !ptr::eq(via.route, route)),
-            refusal,
-            self.head,
-            self.id,
-        )
+        let via = self.rewritten.get().map(|rewritten| rewritten.via);
+        let via = via.filter(|via| !ptr::eq(*via, route)).map(Via);
+        route.refused(via, refusal, self.head, self.id)
     }
 
     /// The request for the target of a route.
     pub(super) fn request<'b, 's: 'b>(&'s self, found: &'b Found<'a, 's, Route>) -> Request<'b> {
+        self.request_for(found.pattern, &found.params, found.rest, found.target.deadline)
+    }
+
+    fn request_for<'b>(
+        &'b self,
+        pattern: &'b str,
+        params: &'b [(&'b str, Cow<'b, str>)],
+        rest: Option<&'b str>,
+        deadline: Duration,
+    ) -> Request<'b> {
         let rewritten = self.rewritten.get();
         Request {
             head: rewritten.map_or(self.head, |rewritten| &rewritten.head),
-            via: rewritten.map(|rewritten| &rewritten.via),
+            via: rewritten.map(|rewritten| Via(rewritten.via)),
             id: self.id,
-            pattern: found.pattern,
-            params: &found.params[..],
-            rest: found.rest,
+            pattern,
+            params,
+            rest,
             peer: &self.peer,
             port: self.port,
             is_secure: self.is_secure,
@@ -304,7 +356,7 @@ impl<'a> Arrival<'a> {
             thread: self.thread,
             app: self.app,
             arrived: self.at,
-            deadline: self.at + found.target.deadline,
+            deadline: self.at + deadline,
         }
     }
 

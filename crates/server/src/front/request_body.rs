@@ -24,7 +24,7 @@ use crate::{
 /// Bytes of a discarded body that are read at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Most body bytes that are read only to be discarded, so that the connection can be reused.
-const DISCARD_BYTES_MAX: usize = 256 * 1024;
+pub(super) const DISCARD_BYTES_MAX: usize = 256 * 1024;
 
 /// State of reading one request's body from its connection.
 #[derive(Debug)]

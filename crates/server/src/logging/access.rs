@@ -149,7 +149,9 @@ impl Access<'_> {
             ("pool", self.pool.unwrap_or_default().as_bytes()),
         ] {
             if !value.is_empty() {
-                write!(line, ",\"{name}\":\"").expect("a String takes everything");
+                for part in [",\"", name, "\":\""] {
+                    line.push_str(part);
+                }
                 put_json(&mut line, value);
                 line.push('"');
             }
@@ -164,13 +166,16 @@ impl Access<'_> {
             write!(line, "\",\"upstream_duration_us\":{}", duration.as_micros())
                 .expect("a String takes everything");
         }
-        let micros = self.duration.as_micros();
-        writeln!(
-            line,
-            ",\"status\":{},\"bytes\":{},\"duration_us\":{micros}}}",
-            self.status, self.bytes
-        )
-        .expect("a String takes everything");
+        let micros = self.duration.as_micros() as u64;
+        for (name, value) in [
+            (",\"status\":", u64::from(self.status)),
+            (",\"bytes\":", self.bytes),
+            (",\"duration_us\":", micros),
+        ] {
+            line.push_str(name);
+            line.push_str(itoa::Buffer::new().format(value));
+        }
+        line.push_str("}\n");
         line
     }
 }
@@ -216,7 +221,15 @@ fn put_quoted(line: &mut String, text: &[u8]) {
 }
 
 fn put_json(line: &mut String, text: &[u8]) {
-    for character in String::from_utf8_lossy(cut(text)).chars() {
+    let text = String::from_utf8_lossy(cut(text));
+    if text
+        .bytes()
+        .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
+    {
+        line.push_str(&text);
+        return;
+    }
+    for character in text.chars() {
         match character {
             '"' => line.push_str("\\\""),
             '\\' => line.push_str("\\\\"),

@@ -66,7 +66,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 /// The current time in UTC, in RFC 3339 format with microseconds.
 pub(super) fn timestamp() -> String {
-    let mut text = String::new();
+    let mut text = String::with_capacity("2025-01-02T03:04:05.000006Z".len());
     tracing_subscriber::fmt::time::SystemTime
         .format_time(&mut Writer::new(&mut text))
         .expect("a String takes everything");

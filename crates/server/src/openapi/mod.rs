@@ -277,14 +277,16 @@ impl Builder<'_> {
             operation.insert("security".to_owned(), requirements.into());
         }
         let mut errors = errors.to_vec();
-        if !route.auth.is_empty() {
+        let config = self.sources.config;
+        let required = config.auth_requirement(Some(route));
+        if !required.any_of.is_empty() {
             errors.push(401);
         }
-        if !route.scopes.is_empty() {
+        if !required.scopes.is_empty() {
             errors.push(403);
         }
-        let policies = self.sources.config.server.policy.iter().chain(&route.policy);
-        let policies: Vec<_> = policies.map(|name| &self.sources.config.policies[name]).collect();
+        let policies = config.policies_of(Some(route));
+        let policies: Vec<_> = policies.map(|name| &config.policies[name]).collect();
         if policies
             .iter()
             .any(|policy| !(policy.allow.is_empty() && policy.deny.is_empty()))

@@ -16,10 +16,11 @@ impl Builder<'_> {
     /// What a client of a route needs: one of these. Empty: nothing.
     pub(super) fn security(&mut self, route: &Route) -> Vec<Value> {
         let mut of_route: Vec<Map<String, Value>> = Vec::new();
-        for name in &route.auth {
+        let required = self.sources.config.auth_requirement(Some(route));
+        for name in &required.any_of {
             if let Some(scheme) = scheme(&self.sources.config.auth[name]) {
                 self.security_schemes.insert(name.clone(), scheme);
-                of_route.push([(name.clone(), json!(route.scopes))].into_iter().collect());
+                of_route.push([(name.clone(), json!(required.scopes))].into_iter().collect());
             }
         }
         let of_target = self.of_target(route);

@@ -9,45 +9,71 @@ use serde::{Serialize, Serializer};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The resource of a body: this server.
+/// The scope of what the server as a whole reports.
+pub(crate) const SERVER: &str = "forebay";
+
+/// An object with one member.
+struct Member<T>(&'static str, T);
+
+impl<T: Serialize> Serialize for Member<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(self.0, &self.1)])
+    }
+}
+
+/// What one resource reports: this server.
 #[derive(Serialize)]
-pub(crate) struct Resource<'a> {
+struct OfResource<'a, T> {
+    resource: Resource<'a>,
+    #[serde(flatten)]
+    scopes: Member<T>,
+}
+
+#[derive(Serialize)]
+struct Resource<'a> {
     attributes: [Attribute<'a>; 5],
 }
 
-impl<'a> Resource<'a> {
-    pub(crate) fn new(service: &'a str) -> Self {
-        Self {
-            attributes: [
-                text("service.name", service),
-                number("process.pid", u64::from(std::process::id())),
-                text("telemetry.sdk.name", "forebay"),
-                text("telemetry.sdk.language", "rust"),
-                text("telemetry.sdk.version", VERSION),
-            ],
-        }
-    }
+/// The records of one instrumentation scope.
+#[derive(Serialize)]
+struct OfScope<'a, T> {
+    scope: Scope<'a>,
+    #[serde(flatten)]
+    records: Member<T>,
 }
 
-/// The instrumentation scope.
 #[derive(Serialize)]
-pub(crate) struct Scope<'a> {
-    pub(crate) name: &'a str,
+struct Scope<'a> {
+    name: &'a str,
     version: &'static str,
 }
 
-impl<'a> Scope<'a> {
-    pub(crate) const fn new(name: &'a str) -> Self {
-        Self {
+/// A body with a signal's records by their scopes. The names are those of its arrays: of resources, of their scopes, of a scope's records.
+pub(crate) fn encode<'a, R: Serialize + 'a>(
+    [resources, scopes, records]: [&'static str; 3],
+    service: &str,
+    by_scope: impl IntoIterator<Item = (&'a str, &'a [R])>,
+) -> Vec<u8> {
+    let of_scope = |(name, list)| OfScope {
+        scope: Scope {
             name,
             version: VERSION,
-        }
-    }
-
-    /// The server as a whole.
-    pub(crate) const fn server() -> Self {
-        Self::new("forebay")
-    }
+        },
+        records: Member(records, list),
+    };
+    let by_scope: Vec<_> = by_scope.into_iter().map(of_scope).collect();
+    let attributes = [
+        text("service.name", service),
+        number("process.pid", u64::from(std::process::id())),
+        text("telemetry.sdk.name", "forebay"),
+        text("telemetry.sdk.language", "rust"),
+        text("telemetry.sdk.version", VERSION),
+    ];
+    let of_resource = OfResource {
+        resource: Resource { attributes },
+        scopes: Member(scopes, by_scope),
+    };
+    serde_json::to_vec(&Member(resources, [of_resource])).expect("texts and numbers are JSON")
 }
 
 /// A 64-bit integer, which OTLP JSON writes as a string.
@@ -137,8 +163,4 @@ pub(crate) fn number(key: &str, value: u64) -> Attribute<'_> {
 pub(crate) fn nanos(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
-pub(crate) fn encoded(body: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(body).expect("texts and numbers are JSON")
 }

@@ -8,33 +8,12 @@ use tracing::Level;
 
 use super::{
     Item,
-    body::{Attribute, Decimal, Resource, Scope, Value, attribute, encoded, nanos},
+    body::{Attribute, Decimal, Value, attribute, encode, nanos},
 };
 use crate::logging::{ACCESS_TARGET, Entry, Members};
 
 /// Most bytes of lines that wait for the collector, as many as may wait for the log's file.
 pub(crate) const LOG_BYTES_MAX: usize = 4 << 20;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    resource_logs: [ResourceLogs<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceLogs<'a> {
-    resource: Resource<'a>,
-    scope_logs: Vec<ScopeLogs<'a>>,
-}
-
-/// The records of one target.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ScopeLogs<'a> {
-    scope: Scope<'a>,
-    log_records: Vec<Record>,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,16 +56,8 @@ impl Item for Arc<Entry> {
                 None => targets.push((target, vec![record])),
             }
         }
-        let scope_logs = targets.iter_mut().map(|(target, records)| ScopeLogs {
-            scope: Scope::new(target),
-            log_records: std::mem::take(records),
-        });
-        encoded(&Body {
-            resource_logs: [ResourceLogs {
-                resource: Resource::new(service),
-                scope_logs: scope_logs.collect(),
-            }],
-        })
+        let by_scope = targets.iter().map(|(target, records)| (&**target, &**records));
+        encode(["resourceLogs", "scopeLogs", "logRecords"], service, by_scope)
     }
 }
 

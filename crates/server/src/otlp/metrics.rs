@@ -12,7 +12,7 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use super::{
     Counts, OUTCOMES, Outcome,
-    body::{Attribute, Decimal, Resource, Scope, encoded, nanos, text},
+    body::{self, Attribute, Decimal, SERVER, nanos, text},
     ended,
     sending::Delivery,
 };
@@ -81,25 +81,6 @@ async fn send_all(shared: Arc<Shared>, mut delivery: Delivery, service: String, 
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    resource_metrics: [ResourceMetrics<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceMetrics<'a> {
-    resource: Resource<'a>,
-    scope_metrics: [ScopeMetrics; 1],
-}
-
-#[derive(Serialize)]
-struct ScopeMetrics {
-    scope: Scope<'static>,
-    metrics: Vec<Metric>,
-}
-
-#[derive(Serialize)]
 struct Metric {
     name: &'static str,
     description: &'static str,
@@ -162,15 +143,8 @@ fn encode(facts: &Facts, service: &str) -> Vec<u8> {
         Data::Gauge { data_points } | Data::Sum { data_points, .. } => !data_points.is_empty(),
         Data::Histogram { data_points, .. } => !data_points.is_empty(),
     });
-    encoded(&Body {
-        resource_metrics: [ResourceMetrics {
-            resource: Resource::new(service),
-            scope_metrics: [ScopeMetrics {
-                scope: Scope::server(),
-                metrics: points.metrics,
-            }],
-        }],
-    })
+    let by_scope = [(SERVER, &*points.metrics)];
+    body::encode(["resourceMetrics", "scopeMetrics", "metrics"], service, by_scope)
 }
 
 /// Collects families as metrics.

@@ -26,7 +26,7 @@ use tokio::{
 
 use self::sending::Delivery;
 pub(crate) use self::{
-    body::{Attribute, Decimal, Resource, Scope, encoded, nanos, number, text},
+    body::{Attribute, Decimal, SERVER, encode, nanos, number, text},
     logs::LOG_BYTES_MAX,
     metrics::MetricsExporter,
 };

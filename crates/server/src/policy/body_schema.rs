@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     failure::Refusal,
     front::{Client, Framing},
-    target::{End, Request},
+    target::{End, Request, essence},
 };
 
 /// Longest body that is checked, in bytes: checking takes the I/O thread a few milliseconds for each of these.
@@ -73,8 +73,7 @@ impl BodySchema {
             return Ok(());
         }
         let written = head.field("content-type").unwrap_or_default();
-        let media_type = written.split(|&byte| byte == b';').next().unwrap_or_default();
-        let media_type = media_type.trim_ascii().to_ascii_lowercase();
+        let media_type = essence(written).to_ascii_lowercase();
         if media_type != b"application/json" && !media_type.ends_with(b"+json") {
             let accepted = "application/json";
             return Err(Refusal::MediaType { accepted }.into());

@@ -1,12 +1,17 @@
 //! Pages in the place of the server's own error messages.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 
 use crate::{
     app::BuildError,
-    config::{self, Statuses},
+    config::{self, Config, Statuses},
     front::Head,
     reply::{Body, Reply},
 };
@@ -14,23 +19,36 @@ use crate::{
 /// Largest page, in bytes; its content stays in memory.
 const PAGE_BYTES_MAX: u64 = 1 << 20;
 
+/// Reads the pages of all policies.
+pub(crate) fn error_pages(config: &Config) -> Result<BTreeMap<String, ErrorPages>, BuildError> {
+    let policies = config.policies.iter();
+    policies
+        .map(|(name, policy)| Ok((name.clone(), ErrorPages::read(&policy.error_pages)?)))
+        .collect()
+}
+
 /// Pages under the statuses whose responses they are, the first that fits.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorPages(Vec<(Statuses, Bytes)>);
 
 impl ErrorPages {
-    /// Pages of a single status come before those of a class.
-    pub(super) fn add(&mut self, pages: &config::ErrorPages) -> Result<(), BuildError> {
-        for (statuses, file) in &pages.0 {
+    fn read(pages: &config::ErrorPages) -> Result<Self, BuildError> {
+        let page = |(statuses, file): &(Statuses, PathBuf)| {
             let page = read(file).map_err(|source| BuildError::ErrorPage {
                 file: file.clone(),
                 source,
             })?;
-            self.0.push((*statuses, page));
-        }
+            Ok((*statuses, page))
+        };
+        let pages = pages.0.iter().map(page);
+        pages.collect::<Result<_, BuildError>>().map(Self)
+    }
+
+    /// Adds those of another policy. Pages of a single status come before those of a class.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
         self.0
             .sort_by_key(|(statuses, _)| matches!(statuses, Statuses::Class(_)));
-        Ok(())
     }
 
     /// The page for a status.

@@ -1,40 +1,51 @@
 //! Policies of routes: what holds whatever the target is. They are checked before the target is asked, and change its response.
 
+mod admission;
 mod body_schema;
 pub(crate) mod cache;
 mod error_pages;
 mod rate_limit;
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     sync::{Arc, Weak},
-    time::Instant,
 };
 
 use parking_lot::Mutex;
 
-pub(crate) use self::body_schema::{BodySchema, BodySchemas, CHECKED_BYTES_MAX};
-pub(crate) use self::rate_limit::Left;
+pub(crate) use self::{
+    admission::admit,
+    body_schema::{BodySchema, BodySchemas, CHECKED_BYTES_MAX},
+    error_pages::error_pages,
+    rate_limit::Left,
+};
 use self::{
     cache::{Cache, Caches},
     error_pages::ErrorPages,
     rate_limit::RateLimiter,
 };
 use crate::{
-    app::BuildError,
-    config::{Config, Network, RateLimit},
+    auth::{Authenticators, RouteAuth},
+    config::{self, ClientKey, Config, Network, RateLimit},
     failure::Refusal,
     front::Head,
     reply::{HeaderLines, Reply},
 };
 
-/// The policies of a route as one, those of the server first.
+/// The policies of a route and what itself asks of clients as one, those of the server first.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     /// Each has one of the client's address, or is empty.
     allow: Vec<Vec<Network>>,
     deny: Vec<Network>,
+    /// Those that tell clients apart before they are authenticated, and those by user.
     rate_limits: Vec<Arc<RateLimiter>>,
+    user_limits: Vec<Arc<RateLimiter>>,
+    /// `None`: everybody is answered.
+    auth: Option<RouteAuth>,
+    /// Fields of requests as targets get them, names in lower case; without a value they are removed.
+    request_fields: Vec<(String, Option<String>)>,
     removed_headers: Vec<String>,
     /// Fields that every response gets.
     pub(crate) headers: HeaderLines,
@@ -43,81 +54,61 @@ pub(crate) struct Policies {
     pub(crate) cache: Option<Arc<Cache>>,
 }
 
+/// What the policies of routes are made of. Routes that name the same policy share its limits, its cache and its pages.
+pub(crate) struct PolicyParts<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) authenticators: &'a Authenticators,
+    pub(crate) limiters: &'a RateLimiters,
+    pub(crate) caches: &'a Caches,
+    pub(crate) error_pages: BTreeMap<String, ErrorPages>,
+}
+
 impl Policies {
-    /// Those with these names, in their order.
-    pub(crate) fn new<'n>(
-        names: impl Iterator<Item = &'n String>,
-        config: &Config,
-        limiters: &RateLimiters,
-        caches: &Caches,
-    ) -> Result<Self, BuildError> {
-        let mut all = Self::default();
-        for name in names {
+    /// Those that hold for a route; without one, those for requests that no route answers.
+    pub(crate) fn new(route: Option<&config::Route>, parts: &PolicyParts<'_>) -> Self {
+        let config = parts.config;
+        let mut all = Self {
+            auth: RouteAuth::new(config.auth_requirement(route), parts.authenticators),
+            ..Self::default()
+        };
+        for name in config.policies_of(route) {
             let policy = &config.policies[name];
             if !policy.allow.is_empty() {
                 all.allow.push(policy.allow.clone());
             }
             all.deny.extend(&policy.deny);
-            let limits = policy.rate_limits.iter();
-            all.rate_limits
-                .extend(limits.map(|limit| limiters.of(name, limit, policy.rate_clients_max)));
+            for limit in &policy.rate_limits {
+                let limits = match limit.by {
+                    ClientKey::User => &mut all.user_limits,
+                    ClientKey::Address | ClientKey::Header(_) => &mut all.rate_limits,
+                };
+                limits.push(parts.limiters.of(name, limit, policy.rate_clients_max));
+            }
+            let removed = policy.remove_request_headers.iter();
+            let removed = removed.map(|name| (name.to_ascii_lowercase(), None));
+            let set = policy.request_headers.0.iter().cloned();
+            for (name, value) in removed.chain(set.map(|(name, value)| (name, Some(value)))) {
+                all.request_fields.retain(|(other, _)| *other != name);
+                all.request_fields.push((name, value));
+            }
             all.removed_headers
                 .extend(policy.remove_headers.iter().map(|name| name.to_ascii_lowercase()));
             for (name, value) in &policy.headers {
                 all.headers.push_known(name, value);
             }
-            all.error_pages.add(&policy.error_pages)?;
-            if let Some(cache) = caches.get(name) {
+            all.error_pages.add(&parts.error_pages[name]);
+            if let Some(cache) = parts.caches.get(name) {
                 all.cache = Some(Arc::clone(cache));
             }
         }
-        Ok(all)
-    }
-
-    /// Refuses a request that may not reach the target, or says what is left of the rate limit that is nearest to its end. A request that has
-    /// been sent on by another route is not counted again for the rate limits of `counted`, that route's policies.
-    pub(crate) fn check(
-        &self,
-        head: &Head,
-        peer: &str,
-        now: Instant,
-        counted: Option<&Self>,
-    ) -> Result<Option<Left>, Refusal> {
-        if !self.allow.is_empty() || !self.deny.is_empty() {
-            self.check_address(peer)?;
-        }
-        let mut least: Option<Left> = None;
-        let is_new = |limiter: &&Arc<RateLimiter>| {
-            counted.is_none_or(|counted| {
-                !counted
-                    .rate_limits
-                    .iter()
-                    .any(|other| Arc::ptr_eq(other, limiter))
-            })
-        };
-        for (at, limiter) in self
-            .rate_limits
-            .iter()
-            .enumerate()
-            .filter(|(_, limiter)| is_new(limiter))
-        {
-            match limiter.take(head, peer, now) {
-                Ok(left) => {
-                    least = Left::nearest(least, Some(left));
-                }
-                Err(left) => {
-                    for limiter in self.rate_limits[..at].iter().filter(is_new) {
-                        limiter.give_back(head, peer);
-                    }
-                    return Err(Refusal::RateLimited { left });
-                }
-            }
-        }
-        Ok(least)
+        all
     }
 
     /// Clients of a Unix socket have no address; whoever may open the socket is admitted.
-    fn check_address(&self, peer: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_address(&self, peer: &str) -> Result<(), Refusal> {
+        if self.allow.is_empty() && self.deny.is_empty() {
+            return Ok(());
+        }
         let Ok(address) = peer.parse::<IpAddr>() else {
             return Ok(());
         };
@@ -128,11 +119,17 @@ impl Policies {
         Ok(())
     }
 
-    /// Takes a request back that [`Self::check`] has counted.
-    pub(crate) fn give_back(&self, head: &Head, peer: &str) {
-        for limiter in &self.rate_limits {
-            limiter.give_back(head, peer);
+    /// The head of a request as the target gets it; `None` if that is how it came. `policies` are those of each route on its way.
+    pub(crate) fn change_request(policies: &[&Self], head: &Head) -> Option<Box<Head>> {
+        let mut changed: Option<Box<Head>> = None;
+        for Self { request_fields, .. } in policies
+            .iter()
+            .filter(|policies| !policies.request_fields.is_empty())
+        {
+            let before = changed.as_deref().unwrap_or(head);
+            changed = Some(Box::new(before.with_fields(request_fields)));
         }
+        changed
     }
 
     /// Changes the response of a target.

@@ -41,6 +41,16 @@ struct Client {
     whole_at: u64,
 }
 
+/// Who has sent a request, as far as limits tell clients apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender<'a> {
+    pub(crate) head: &'a Head,
+    /// The address.
+    pub(crate) peer: &'a str,
+    /// Once it is authenticated: the name of the `[auth.NAME]`, and the subject.
+    pub(crate) user: Option<(&'a str, &'a str)>,
+}
+
 /// The rest of a rate limit for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
@@ -87,12 +97,11 @@ impl RateLimiter {
         }
     }
 
-    /// Takes one request of the client that has sent it; an error if none is left.
-    pub(crate) fn take(&self, head: &Head, peer: &str, now: Instant) -> Result<Left, Left> {
+    /// Takes one request of a [`client`](Self::client); an error if none is left.
+    pub(crate) fn take(&self, client: u64, now: Instant) -> Result<Left, Left> {
         let now = now.saturating_duration_since(self.started).as_nanos() as u64;
-        let id = self.client(head, peer);
-        let mut row = self.row(id).lock();
-        let client = find(&mut row, id);
+        let mut row = self.row(client).lock();
+        let client = find(&mut row, client);
         let whole_at = client.whole_at.max(now) + self.interval_ns;
         let outstanding_ns = whole_at - now;
         if outstanding_ns > self.window_ns {
@@ -103,10 +112,9 @@ impl RateLimiter {
     }
 
     /// Gives a request back that [`take`](Self::take) took.
-    pub(crate) fn give_back(&self, head: &Head, peer: &str) {
-        let id = self.client(head, peer);
-        let mut row = self.row(id).lock();
-        let client = find(&mut row, id);
+    pub(crate) fn give_back(&self, client: u64) {
+        let mut row = self.row(client).lock();
+        let client = find(&mut row, client);
         client.whole_at = client.whole_at.saturating_sub(self.interval_ns);
     }
 
@@ -125,17 +133,18 @@ impl RateLimiter {
         &self.rows[id as usize & (self.rows.len() - 1)]
     }
 
-    fn client(&self, head: &Head, peer: &str) -> u64 {
-        if let ClientKey::Header(name) = &self.limit.by
-            && let Some(value) = head.field(name)
-        {
-            return self.hasher.hash_one(value);
-        }
-        match peer.parse() {
+    /// A hash of what tells the client apart that has sent a request.
+    pub(crate) fn client(&self, sender: &Sender<'_>) -> u64 {
+        let told_apart = match &self.limit.by {
+            ClientKey::Address => None,
+            ClientKey::Header(name) => sender.head.field(name).map(|value| self.hasher.hash_one(value)),
+            ClientKey::User => sender.user.map(|user| self.hasher.hash_one(user)),
+        };
+        told_apart.unwrap_or_else(|| match sender.peer.parse() {
             // Whoever has one address of IPv6 has the 2^64 that begin alike.
             Ok(IpAddr::V6(address)) => self.hasher.hash_one(first_half(address)),
-            _ => self.hasher.hash_one(peer),
-        }
+            _ => self.hasher.hash_one(sender.peer),
+        })
     }
 }
 
@@ -164,59 +173,69 @@ mod tests {
         RateLimiter::new(text.parse().unwrap(), clients)
     }
 
+    /// Takes a request from this address.
+    fn take(limiter: &RateLimiter, peer: &str, now: Instant) -> Result<Left, Left> {
+        limiter.take(client(limiter, peer), now)
+    }
+
+    fn client(limiter: &RateLimiter, peer: &str) -> u64 {
+        let head = &Head::default();
+        limiter.client(&Sender {
+            head,
+            peer,
+            user: None,
+        })
+    }
+
     #[test]
     fn a_client_has_its_requests_at_once_and_then_as_they_come_back() {
         let limiter = limiter("5/1s", 1_000);
-        let head = Head::default();
         let start = Instant::now();
         for left in (0..5).rev() {
-            assert_eq!(limiter.take(&head, "192.0.2.1", start).unwrap().requests, left);
+            assert_eq!(take(&limiter, "192.0.2.1", start).unwrap().requests, left);
         }
-        let none = limiter.take(&head, "192.0.2.1", start).unwrap_err();
+        let none = take(&limiter, "192.0.2.1", start).unwrap_err();
         assert_eq!((none.requests, none.retry_s, none.reset_s), (0, 1, 1));
-        assert!(limiter.take(&head, "192.0.2.2", start).is_ok());
+        assert!(take(&limiter, "192.0.2.2", start).is_ok());
         let later = start + Duration::from_millis(200);
-        assert!(limiter.take(&head, "192.0.2.1", later).is_ok());
-        assert!(limiter.take(&head, "192.0.2.1", later).is_err());
+        assert!(take(&limiter, "192.0.2.1", later).is_ok());
+        assert!(take(&limiter, "192.0.2.1", later).is_err());
         let much_later = start + Duration::from_secs(9);
-        assert_eq!(limiter.take(&head, "192.0.2.1", much_later).unwrap().requests, 4);
+        assert_eq!(take(&limiter, "192.0.2.1", much_later).unwrap().requests, 4);
     }
 
     #[test]
     fn what_is_given_back_can_be_taken_again() {
         let limiter = limiter("1/1h", 1_000);
-        let head = Head::default();
         let now = Instant::now();
-        assert!(limiter.take(&head, "192.0.2.1", now).is_ok());
-        limiter.give_back(&head, "192.0.2.1");
-        assert!(limiter.take(&head, "192.0.2.1", now).is_ok());
-        assert!(limiter.take(&head, "192.0.2.1", now).is_err());
+        assert!(take(&limiter, "192.0.2.1", now).is_ok());
+        limiter.give_back(client(&limiter, "192.0.2.1"));
+        assert!(take(&limiter, "192.0.2.1", now).is_ok());
+        assert!(take(&limiter, "192.0.2.1", now).is_err());
     }
 
     #[test]
     fn addresses_of_ipv6_that_begin_alike_are_one_client() {
         let limiter = limiter("1/1h", 1_000);
-        let head = Head::default();
         let now = Instant::now();
-        assert!(limiter.take(&head, "2001:db8::1", now).is_ok());
-        assert!(limiter.take(&head, "2001:db8::2:1", now).is_err());
-        assert!(limiter.take(&head, "2001:db8:0:1::1", now).is_ok());
+        assert!(take(&limiter, "2001:db8::1", now).is_ok());
+        assert!(take(&limiter, "2001:db8::2:1", now).is_err());
+        assert!(take(&limiter, "2001:db8:0:1::1", now).is_ok());
     }
 
     #[test]
     fn a_million_addresses_take_no_more_memory_and_do_not_free_who_is_over_the_limit() {
         let limiter = limiter("100/1m", 10_000);
-        let head = Head::default();
         let now = Instant::now();
         for _ in 0..100 {
-            limiter.take(&head, "192.0.2.1", now).unwrap();
+            take(&limiter, "192.0.2.1", now).unwrap();
         }
         let rows = limiter.rows.len();
         for number in 0..1_000_000_u32 {
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).to_string();
-            let _ = limiter.take(&head, &address, now);
+            let _ = take(&limiter, &address, now);
         }
         assert_eq!(limiter.rows.len(), rows);
-        assert!(limiter.take(&head, "192.0.2.1", now).is_err());
+        assert!(take(&limiter, "192.0.2.1", now).is_err());
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use forebay_auth::{bearer, is_same};
 use forebay_records::{Action, Denial};
 
-use super::credentials::{bearer, is_same};
 use crate::{
     config::{Access, Permission},
     failure::Refusal,
@@ -60,7 +60,7 @@ fn judge(rule: Option<&Permission>, head: &Head) -> Result<(), Denial> {
     match rule.unwrap_or(&Permission::Nobody) {
         Permission::Public => Ok(()),
         Permission::Nobody => Err(Denial::Nobody),
-        Permission::Token(token) => match bearer(head) {
+        Permission::Token(token) => match head.field("authorization").and_then(bearer) {
             None => Err(Denial::TokenNeeded),
             Some(found) if is_same(found, token.reveal().as_bytes()) => Ok(()),
             Some(_) => Err(Denial::WrongToken),

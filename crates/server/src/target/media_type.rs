@@ -14,8 +14,13 @@ pub(super) fn is_accepted(head: &Head, media_type: &str) -> bool {
 }
 
 fn is(written: &[u8], media_type: &str) -> bool {
-    let name = written.split(|&byte| byte == b';').next().unwrap_or_default();
-    name.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
+    essence(written).eq_ignore_ascii_case(media_type.as_bytes())
+}
+
+/// The type and the subtype, as written.
+pub(crate) fn essence(written: &[u8]) -> &[u8] {
+    let essence = written.split(|&byte| byte == b';').next();
+    essence.unwrap_or_default().trim_ascii()
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod access;
 mod body_stream;
-mod credentials;
 mod durability;
 pub mod files;
 mod hop;
@@ -43,6 +42,7 @@ use forebay_router::Template;
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
+    media_type::essence,
     openapi::{OpenApiTarget, Tagged},
     origin::{Cors, Origins},
     pending::wait_for,
@@ -59,7 +59,7 @@ pub(crate) use self::{
     workflow::WorkflowTarget,
 };
 use crate::{
-    app::{App, Route},
+    app::App,
     failure::Refusal,
     front::{Client, Head, Thread},
     reply::Reply,
@@ -189,7 +189,7 @@ pub(crate) struct Request<'a> {
     /// Names and decoded values.
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
     /// The route that sent it on to this one, if one did.
-    pub(crate) via: Option<&'a Via<'a>>,
+    pub(crate) via: Option<Via<'a>>,
     /// The part of the path that the pattern's `*` matched, percent-encoded.
     pub(crate) rest: Option<&'a str>,
     /// The address of the client, without a port; empty for a Unix socket.
@@ -211,11 +211,4 @@ pub(crate) struct Request<'a> {
     /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
-}
-
-impl Request<'_> {
-    /// The response if its route refuses it.
-    pub(crate) fn refused(&self, refusal: &Refusal, route: &Route) -> Reply<'static> {
-        route.refused(self.via, refusal, self.head, self.id)
-    }
 }

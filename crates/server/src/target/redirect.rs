@@ -8,7 +8,6 @@ use crate::{
     config::Redirect,
     failure::Refusal,
     front::Head,
-    policy::Left,
     reply::{HeaderLines, Reply},
 };
 
@@ -42,31 +41,22 @@ pub(crate) fn template(path: &str, text: &str) -> Template {
 }
 
 /// The route that sent a request on to the one that answers it. Its policies and headers hold as well.
-#[derive(Debug)]
-pub(crate) struct Via<'a> {
-    pub(crate) route: &'a Route,
-    /// The rest of its rate limits.
-    pub(crate) left: Option<Left>,
-}
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Via<'a>(pub(crate) &'a Route);
 
 impl Via<'_> {
     /// Changes the response of the route that answers, whose headers are `given`.
-    pub(crate) fn apply(&self, given: &HeaderLines, reply: &mut Reply<'_>) {
-        self.route.policies.remove_headers(reply);
-        let headers = self.route.headers.fields();
+    pub(crate) fn apply(self, given: &HeaderLines, reply: &mut Reply<'_>) {
+        self.0.policies.remove_headers(reply);
+        let headers = self.0.headers.fields();
         for (name, value) in headers.filter(|field| !given.fields().any(|given| given == *field)) {
             reply.headers.to_mut().put(name, value);
         }
     }
 
-    /// Takes back what the request has been counted for.
-    pub(crate) fn give_back(&self, head: &Head, peer: &str) {
-        self.route.policies.give_back(head, peer);
-    }
-
     /// Changes the response to a request that the route that answers has refused.
     pub(crate) fn refused(
-        &self,
+        self,
         answering: &Route,
         refusal: &Refusal,
         head: &Head,
@@ -74,7 +64,7 @@ impl Via<'_> {
     ) -> Reply<'static> {
         let mut reply = answering.policies.refused(refusal, Some(head), id);
         if !answering.policies.has_error_page(reply.status) {
-            self.route.policies.put_error_page(head, &mut reply);
+            self.0.policies.put_error_page(head, &mut reply);
         }
         self.apply(&answering.headers, &mut reply);
         reply

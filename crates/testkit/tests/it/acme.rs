@@ -18,6 +18,7 @@ use crate::{
     reload::reload,
     rule_clients::Running,
     support::metric,
+    upgrade::upgrade,
 };
 
 const NAMES: [&str; 2] = ["shop.example", "www.shop.example"];
@@ -306,6 +307,20 @@ fn a_certificate_is_renewed_early_and_stays_in_use_while_that_fails() {
     wait_until("the end of the failure", || {
         certificate_status(&server)["failure"].is_null()
     });
+}
+
+#[test]
+fn an_upgrade_keeps_the_certificate_and_the_new_process_renews_it() {
+    let (pebble, folder) = (Pebble::start(6), Folder::new());
+    let server = pebble.setup(&pebble.section(folder.path(), "")).start();
+    pebble.wait_for_certificate(NAMES[0]);
+    let _after = upgrade(&server);
+    assert_eq!(pebble.client(NAMES[0]).stdout, b"here");
+    let kept = pebble.served().expect("a certificate");
+    wait_until("a certificate of the new process", || {
+        pebble.served().is_some_and(|served| served != kept)
+    });
+    pebble.wait_for_certificate(NAMES[0]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     certificates::{Issuer, for_name, issuer},
     support::ONE_WORKER,
+    workflows,
 };
 
 const ISSUER: &str = "https://id.example.org/";
@@ -232,6 +233,52 @@ fn handlers_see_who_the_client_is_and_no_header_changes_that() {
         );
         assert_eq!(open.json(), json!({ "user": null }), "{path}");
     }
+}
+
+#[test]
+fn rules_see_who_the_client_is_and_a_key_of_one_user_is_no_key_of_another() {
+    let key = Key::new("one");
+    let policy = "[policy.site]\nauth = [\"keys\", \"jobs\"]\n[store]\n[workflow]\npath = \"flows\"\nruns = { global = \"Runs\" }\n";
+    let who = "return new ScriptResult(true, { user: context.getParameter().getUser() });";
+    let setup = setup(&key, &format!("{policy}{}", workflows::ROUTES)).server("policy = \"site\"");
+    let server = workflows::rules_of(setup, &[("who", who)]).start();
+    let post = |path: &str, lines: &[&str], body: &Value| {
+        let (mut client, body) = (server.connect(), body.to_string());
+        let lines = [&["host: a"], lines].concat().join("\r\n");
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\n{lines}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        client.response()
+    };
+    let robot = json!({ "subject": "robot", "kind": "api_key", "scopes": ["write"], "claims": {} });
+    let scenes = json!({ "requestId": "r", "clientId": "c", "clientSecret": "s", "scenesCodes": ["who"], "args": { "user": "root" } });
+    let known = "x-api-key: secret";
+    let run = post("/workflow/who", &[known], &json!({ "user": "root" }));
+    assert_eq!(run.json()["valueMap"]["user"], robot, "{}", run.text());
+    let run = post("/execute/internal/workflow", &[known], &scenes);
+    assert_eq!(
+        run.json()["data"]["results"][0]["valueMap"]["user"],
+        robot,
+        "{}",
+        run.text()
+    );
+    // A run that may outlive its request keeps the user.
+    let once = "idempotency-key: once";
+    for _ in 0..2 {
+        let run = post("/workflow/who", &[known, once], &json!({}));
+        assert_eq!(run.json()["valueMap"]["user"], robot, "{}", run.text());
+    }
+    assert_eq!(
+        post(
+            "/workflow/who",
+            &["authorization: Bearer sesame", once],
+            &json!({})
+        )
+        .status,
+        422
+    );
+    assert_eq!(post("/workflow/who", &[once], &json!({})).status, 401);
 }
 
 #[test]

@@ -665,3 +665,22 @@ fn a_stored_response_is_compressed_once_for_each_coding() {
     }
     assert_eq!(server.get(&target).body, plain.body);
 }
+
+#[test]
+fn fields_behind_a_body_pass_and_are_not_stored() {
+    let application = "import { createServer } from 'node:http';\n\
+         createServer((request, response) => {\n\
+           response.writeHead(200, { 'cache-control': 'max-age=60', trailer: 'x-a' });\n\
+           response.write('a');\n\
+           response.addTrailers({ 'x-a': '1' });\n\
+           response.end('b');\n\
+         }).listen(80);\n";
+    let server = setup("").file("cached.mjs", application).start();
+    let mut client = server.connect();
+    client.request("GET", "/");
+    let first = client.read_until("\r\n0\r\nx-a: 1\r\n\r\n");
+    assert!(first.contains("trailer: x-a\r\n"), "{first}");
+    let second = get(&server, "/", &[]);
+    assert_eq!((status(&second), second.text()), ("hit", "ab"));
+    assert_eq!(second.header("trailer"), None);
+}

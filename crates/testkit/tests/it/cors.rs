@@ -116,6 +116,17 @@ fn errors_can_be_read_like_other_answers_and_routes_without_cors_say_nothing() {
 }
 
 #[test]
+fn a_client_whose_address_is_denied_is_not_told_what_pages_may_do() {
+    let server = Setup::new(
+        "[policy.office]\nallow = \"10.0.0.0/8\"\ncors = { origins = \"https://a.example\" }\n\
+         [[route]]\npath = \"/\"\npolicy = \"office\"\nrespond = { text = \"in\" }\n",
+    )
+    .start();
+    let answer = from(&server, "https://a.example", "OPTIONS", "/", Some("GET"));
+    assert_eq!(answer.status, 403);
+}
+
+#[test]
 fn pages_that_may_read_the_store_may_change_it_too() {
     let server = serve();
     let put = |origin: &str| {

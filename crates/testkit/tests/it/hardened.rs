@@ -67,7 +67,7 @@ fn curl(server: &Server, path: &str, options: &[&str]) -> String {
         .arg(format!("{url}{path}"));
     let output = command.output().expect("curl can be started");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{path}: {error}");
+    assert!(output.status.success(), "{path} {options:?}: {error}");
     String::from_utf8(output.stdout).expect("text")
 }
 

@@ -1,6 +1,7 @@
 //! HTTP/2, over TLS and in plain text, asked by curl and by a client that misbehaves.
 
 use std::{
+    future::poll_fn,
     net::SocketAddr,
     process::{Command, Output},
     time::Duration,
@@ -141,7 +142,7 @@ fn a_worker_streams_in_both_directions() {
 }
 
 /// Runs a test's client.
-fn run(test: impl Future<Output = ()>) {
+pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -153,7 +154,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 /// Waits for a state of the server, while the connection goes on.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
@@ -162,13 +163,13 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Jobs that have been accepted and are not over.
-fn running(server: &Server) -> u64 {
+pub(crate) fn running(server: &Server) -> u64 {
     let jobs = |what: &str| metric(server, &format!("forebay_pool_jobs_{what}_total{{pool=\"api\"}}"));
     jobs("accepted").saturating_sub(jobs("answered") + jobs("cancelled"))
 }
 
 /// A connection, which is driven beside the test.
-async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
+pub(crate) async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.expect("it listens");
     // A stream that is not read keeps its own window, and not all of the connection's.
     let mut builder = h2::client::Builder::new();
@@ -178,13 +179,13 @@ async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
     client.ready().await.expect("it takes requests")
 }
 
-fn get(path: &str) -> Request<()> {
+pub(crate) fn get(path: &str) -> Request<()> {
     Request::get(format!("http://localhost{path}"))
         .body(())
         .expect("a request")
 }
 
-async fn whole(response: Response<h2::RecvStream>) -> Vec<u8> {
+pub(crate) async fn whole(response: Response<h2::RecvStream>) -> Vec<u8> {
     let mut body = response.into_body();
     let mut bytes = Vec::new();
     while let Some(piece) = body.data().await {
@@ -267,6 +268,35 @@ fn limits_hold_as_with_http_1() {
             .insert("x-long", "x".repeat(5000).parse().expect("a value"));
         let (response, _) = client.send_request(long, true).expect("it is sent");
         assert_eq!(response.await.expect("it is answered").status(), 431);
+    });
+}
+
+#[test]
+fn a_client_may_send_the_rest_of_a_body_whose_request_is_answered_already() {
+    let server = Setup::new("[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n")
+        .server("body_bytes_max = 1000")
+        .start();
+    run(async {
+        let mut client = connect(server.address()).await;
+        for (length, is_taken) in [(5_000, true), (400_000, false)] {
+            let post = Request::post("http://localhost/here").header("content-length", length);
+            let post = post.body(()).expect("a request");
+            let (response, mut body) = client.send_request(post, false).expect("it is sent");
+            let response = response.await.expect("it is answered");
+            assert_eq!(response.status(), 413);
+            whole(response).await;
+            // What the server has said of the stream before is known once this is answered.
+            client = client.ready().await.expect("the connection goes on");
+            let (other, _) = client.send_request(get("/here"), true).expect("it is sent");
+            assert_eq!(whole(other.await.expect("it is answered")).await, b"here");
+            client = client.ready().await.expect("the connection goes on");
+            body.send_data(Bytes::from(vec![0; length]), is_taken)
+                .expect("the stream is open");
+            if !is_taken {
+                let reset = poll_fn(|cx| body.poll_reset(cx)).await;
+                assert_eq!(reset.expect("the connection goes on"), Reason::NO_ERROR);
+            }
+        }
     });
 }
 

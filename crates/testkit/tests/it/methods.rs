@@ -60,10 +60,15 @@ fn who_asks_for_a_websocket_is_told_that_there_is_none_and_the_log_once() {
         assert!(answer.text().contains("WebSocket"), "{}", answer.text());
         client.ends();
     }
-    // Other protocols may be offered in vain.
+    // Other protocols may be offered in vain, and what `Connection` does not name was for somebody else.
     let mut client = server.connect();
-    client.send("GET /here HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: h2c\r\n\r\n");
-    assert_eq!(client.response().text(), "here");
+    for fields in ["connection: Upgrade\r\nupgrade: h2c", "upgrade: websocket"] {
+        client.send(&format!("GET /here HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n"));
+        assert_eq!(client.response().text(), "here", "{fields}");
+    }
+    let mut old = server.connect();
+    old.send("GET /here HTTP/1.0\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    assert_eq!(old.response().text(), "here");
     server.wait_for_log(&["asks for a WebSocket"]);
     assert_eq!(server.log().matches("asks for a WebSocket").count(), 1);
 }

@@ -48,6 +48,9 @@ algorithms = "EdDSA"
 [policy.limits]
 deny = "192.0.2.0/24"
 rate_limits = "1000/1m"
+[policy.readers]
+auth = ["token", "key"]
+scopes = "read"
 
 [[route]]
 path = "/respond"
@@ -100,6 +103,8 @@ policy = "limits"
 [[route]]
 path = "/checked"
 script = "s"
+policy = "readers"
+auth = "token"
 body_schema = "order.schema.json"
 [[route]]
 path = "/proxy/:a/*"
@@ -377,6 +382,9 @@ fn operations_say_what_the_configuration_knows_of_requests_and_responses() {
     let args = &workflow["requestBody"]["content"]["application/json"]["schema"]["anyOf"][0];
     assert_eq!(*args, json!({"$ref": "#/components/schemas/same.args"}));
     assert_eq!(workflow["security"], json!([{"workflow.token": []}]));
+    let checked = &paths["/checked"]["put"];
+    assert_eq!(checked["security"], json!([{"token": ["read"]}]));
+    assert_eq!(statuses(checked), "400 401 403 413 415 422 503 504 default");
     // A file that is used twice is there once.
     let schema = &paths["/checked"]["post"]["requestBody"]["content"]["application/json"]["schema"];
     assert_eq!(*schema, json!({"$ref": "#/components/schemas/order"}));

@@ -239,8 +239,22 @@ respond = { text = "answered" }
 path = "/closed"
 auth = "keys"
 respond = { text = "answered" }
+[auth.jobs.tokens.nightly]
+token = "NIGHTLY"
+[script.user]
+handler = "user.mjs"
+[[route]]
+path = "/twice"
+auth = "keys"
+rewrite = "/user"
+[[route]]
+path = "/user"
+auth = "jobs"
+script = "user"
 "#,
     )
+    .env("NIGHTLY", "token-of-nightly")
+    .file("user.mjs", "export default (request) => request.user.subject;")
     .start();
     for target in ["/guarded", "/unguarded"] {
         assert_eq!(get(&server, target, &[]).status, 401, "{target}");
@@ -248,4 +262,16 @@ respond = { text = "answered" }
         assert_eq!((proved.status, proved.text()), (200, "answered"), "{target}");
     }
     assert_eq!(get(&server, "/open", &[]).status, 200);
+    let (key, token) = (
+        ("x-api-key", "key-of-ada"),
+        ("authorization", "Bearer token-of-nightly"),
+    );
+    for (fields, expected) in [(&[key][..], 401), (&[token], 401), (&[key, token], 200)] {
+        let answer = get(&server, "/twice", fields);
+        assert_eq!(answer.status, expected, "{fields:?}");
+        assert!(
+            expected == 401 || answer.text().contains("nightly"),
+            "who the answering route asks for"
+        );
+    }
 }

@@ -12,6 +12,8 @@ use forebay_testkit::{Client, Folder, Server, Setup, command, wait_until};
 use crate::{
     certificates::{Issuer, for_name, issuer, revocation_list, with_serial},
     reload::reload,
+    support::{ONE_WORKER, Runtime},
+    websockets,
 };
 
 const ROUTES: &str = r#"
@@ -295,6 +297,51 @@ fn plain_requests_are_sent_to_tls_and_browsers_are_told_to_stay_there() {
 }
 
 #[test]
+fn websockets_use_tls_where_everything_does() {
+    let authority = issuer("authority");
+    let (cert, key) = files(&authority, "localhost");
+    let server = Runtime::Node
+        .pool(
+            websockets::HANDLERS,
+            &format!("{ONE_WORKER}\n[tls.a]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n"),
+        )
+        .server("https_only = true")
+        .listen("\"127.0.0.1:0\", \"https://127.0.0.1:0\"")
+        .file("cert.pem", cert)
+        .file("key.pem", key)
+        .file("authority.pem", authority.pem())
+        .start();
+    let client = "const socket = new WebSocket(process.argv[1]);
+        socket.onopen = () => socket.send('by TLS');
+        socket.onmessage = ({ data }) => (console.log(data), socket.close());
+        socket.onerror = ({ message }) => (console.error(message), process.exit(1));";
+    let open = |url: &str| {
+        let mut node = Command::new("node");
+        node.args(["--eval", client, "--", url])
+            .env(
+                "NODE_EXTRA_CA_CERTS",
+                server.folder().path().join("authority.pem"),
+            )
+            .env("NODE_NO_WARNINGS", "1");
+        node.output().expect("node can be started")
+    };
+    let [plain, encrypted] = ["http", "https"].map(|scheme| {
+        let url = server
+            .urls()
+            .iter()
+            .find(|url| url.starts_with(&format!("{scheme}:")));
+        let url = url.expect("it listens").replace("127.0.0.1", "localhost");
+        format!("{}/echo", url.replacen("http", "ws", 1))
+    });
+    let output = open(&encrypted);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "by TLS\n", "{output:?}");
+    assert!(!open(&plain).status.success());
+    let mut client = Client::tcp(server.address());
+    client.send(websockets::request("/echo", ""));
+    assert_eq!(client.head().expect("a head").status, 308);
+}
+
+#[test]
 fn a_client_that_leaves_ends_its_connection() {
     let server = setup(&issuer("authority")).admin().start();
     let mut client = Command::new("openssl")
@@ -337,6 +384,14 @@ fn a_development_certificate_is_made_and_kept() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    let mut openssl = Command::new("openssl");
+    let text = openssl
+        .args(["x509", "-noout", "-text", "-in"])
+        .arg(cache.path().join("tls/localhost.pem"));
+    let text = String::from_utf8(text.output().expect("openssl can be started").stdout).expect("text");
+    for strong in ["prime256v1", "ecdsa-with-SHA256"] {
+        assert!(text.contains(strong), "{text}");
+    }
     drop(server);
     drop(start());
     assert_eq!(cache.read("tls/localhost.pem").expect("it is there"), cert);

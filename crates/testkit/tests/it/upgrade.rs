@@ -13,13 +13,17 @@ use forebay_testkit::{Folder, Load, Process, Server, Setup, command, program, wa
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::node;
+use crate::{
+    http2::{self, connect, running, until, whole},
+    support::{ONE_WORKER, Runtime, node},
+    websockets::{self, CLOSE, Socket},
+};
 
 const HERE: &str = "[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n";
 const ECHO: &str = "export default async (request) => await request.bytes();";
 
 /// The last process of a chain of upgrades, ended with the test: it is no child of the test.
-struct Successor(Process);
+pub(crate) struct Successor(Process);
 
 impl Drop for Successor {
     fn drop(&mut self) {
@@ -28,7 +32,7 @@ impl Drop for Successor {
 }
 
 /// Upgrades, and waits until the process before has ended.
-fn upgrade(server: &Server) -> Successor {
+pub(crate) fn upgrade(server: &Server) -> Successor {
     let before = server.serving();
     let output = server.command(&["upgrade"]);
     assert!(output.status.success(), "{}", said(&output));
@@ -116,6 +120,98 @@ fn a_connection_that_seems_idle_gets_its_next_answer_and_is_told_that_it_is_the_
     assert_eq!((last.status, last.header("connection")), (200, Some("close")));
     idle.ends();
     wait_until("the process before to end", || !before.is_alive());
+}
+
+#[test]
+fn upgrades_lose_no_request_of_http_2_and_end_its_connections() {
+    let code = "
+        import { existsSync } from 'node:fs';
+        export default async (request) => {
+            const isDone = () => new URL(request.url).pathname !== '/slow' || existsSync('released');
+            while (!isDone()) await new Promise((done) => setTimeout(done, 5));
+            return 'done';
+        };";
+    let server = node(code, "workers = { min = 1, max = 1 }\nconcurrency = 10")
+        .admin()
+        .start();
+    wait_until("the pool to answer", || server.get("/").status == 200);
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Requests one after the other, on a connection as long as it takes any.
+        let asking = scope.spawn(|| {
+            let mut connections = 0;
+            http2::run(async {
+                while !ended.load(Ordering::Relaxed) {
+                    let mut client = connect(server.address()).await;
+                    connections += 1;
+                    while !ended.load(Ordering::Relaxed) {
+                        let Ok(ready) = client.ready().await else { break };
+                        client = ready;
+                        let Ok((response, _)) = client.send_request(http2::get("/"), true) else {
+                            break;
+                        };
+                        assert_eq!(whole(response.await.expect("it is answered")).await, b"done");
+                    }
+                }
+            });
+            connections
+        });
+        let before = server.serving();
+        let mut last = None;
+        http2::run(async {
+            let mut client = connect(server.address()).await;
+            let (slow, _) = client
+                .send_request(http2::get("/slow"), true)
+                .expect("it is sent");
+            until("it runs", || running(&server) >= 1).await;
+            let output = server.command(&["upgrade"]);
+            assert!(output.status.success(), "{}", said(&output));
+            last = Some(Successor(server.serving()));
+            // Its response is of the process before, which takes no more requests on this connection once it has begun to stop.
+            server.folder().write("released", "");
+            assert_eq!(whole(slow.await.expect("it is answered")).await, b"done");
+            while let Ok(ready) = client.ready().await {
+                client = ready;
+                let Ok((response, _)) = client.send_request(http2::get("/"), true) else {
+                    break;
+                };
+                assert_eq!(whole(response.await.expect("it is answered")).await, b"done");
+            }
+        });
+        wait_until("the process before to end", || !before.is_alive());
+        assert_eq!(server.get("/").text(), "done");
+        ended.store(true, Ordering::Relaxed);
+        assert!(asking.join().expect("every request is answered") > 1);
+    });
+}
+
+#[test]
+fn an_upgrade_closes_websockets_and_ends_event_streams_so_that_they_come_back_to_the_new_process() {
+    let server = Runtime::Node
+        .pool(websockets::HANDLERS, ONE_WORKER)
+        .admin()
+        .start();
+    let mut socket = Socket::open(&server, "/echo");
+    socket.send("before");
+    assert_eq!(socket.receive().text(), "before");
+    let mut stream = server.connect();
+    stream.request("GET", "/events");
+    assert_eq!(stream.head().expect("a head").status, 200);
+    let before = server.serving();
+    let output = server.command(&["upgrade"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let _after = Successor(server.serving());
+    let close = socket.receive();
+    assert_eq!(close.code(), 1001);
+    let mut again = Socket::open(&server, "/echo");
+    again.send("after");
+    assert_eq!(again.receive().text(), "after");
+    socket.send_frame(CLOSE, true, &close.payload);
+    socket.ends();
+    stream.read_until("0\r\n\r\n");
+    wait_until("the process before to end", || !before.is_alive());
+    again.send("still");
+    assert_eq!(again.receive().text(), "still");
 }
 
 #[test]

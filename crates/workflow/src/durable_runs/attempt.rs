@@ -73,6 +73,7 @@ async fn run<E: Evaluator>(
     };
     let answer = async {
         let asker = runner.admission.known(name.client.as_deref())?;
+        let asker = asker.with_user(asked.user.as_deref());
         let args = arguments(asked.args.as_bytes())?;
         let begun = Arc::clone(entry);
         let (workflow, wants_trace) = (&asked.workflow, asked.wants_trace);

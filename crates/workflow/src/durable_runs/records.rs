@@ -39,17 +39,33 @@ pub struct RunRequest {
     #[serde(default)]
     /// Whether the result includes a trace.
     pub wants_trace: bool,
+    /// The user whom the server has authenticated, as rules see it: a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Time of the request, in milliseconds since 1970 UTC.
     pub at_ms: u64,
 }
 
+/// The members of a user that stay the same from one token to the next.
+#[derive(Debug, Deserialize)]
+struct Subject {
+    kind: String,
+    subject: String,
+}
+
 impl RunRequest {
-    /// A digest of the request: two requests with one key must ask for the same run.
+    /// A digest of the request: two requests with one key must ask for the same run, for the same user.
     pub(super) fn mark(&self) -> u128 {
         let (workflow, args) = (&self.workflow, &self.args);
         let (release, trace) = (self.release, self.wants_trace);
         let mut hasher = SipHasher13::new();
         hasher.write(format!("{workflow}\n{release:?}\n{trace}\n{args}").as_bytes());
+        if let Some(user) = &self.user {
+            match serde_json::from_str(user) {
+                Ok(Subject { kind, subject }) => hasher.write(format!("\n{kind}\n{subject}").as_bytes()),
+                Err(_) => hasher.write(user.as_bytes()),
+            }
+        }
         hasher.finish128().as_u128()
     }
 

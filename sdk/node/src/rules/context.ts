@@ -1,10 +1,12 @@
 /** The arguments and results of rules, with the names of Rengine's scripts. */
+import type { User } from '../request.js';
 import { DataService, ScriptExecutor } from './data/index.js';
 
 /** A run, as described by the server. */
 export interface RunInput {
   readonly requestTime: number;
   readonly clientId: string | null;
+  readonly user: User | null;
   readonly traceId: string;
   readonly trace: boolean;
   readonly workflowId: string;
@@ -78,6 +80,11 @@ export class ScriptParameter {
 
   getClientId(): string | null {
     return this.#input.clientId;
+  }
+
+  /** The user who has proved who it is to the server, like `request.user` of handlers; null where the route asks nobody. */
+  getUser(): User | null {
+    return this.#input.user;
   }
 
   getTraceId(): string {

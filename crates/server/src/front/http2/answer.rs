@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use super::{
     super::{
         Head,
-        lookup::{Arrival, Lookup, request_id},
+        lookup::{Arrival, Lookup, Unrouted, request_id},
     },
     Peer,
     client::Http2Client,
@@ -55,7 +55,7 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
     };
     let lookup = match taken {
         Ok(()) => arrival.look_up(),
-        Err(refusal) => Lookup::Refusal(refusal, None),
+        Err(refusal) => Lookup::Unrouted(Unrouted::public(Err(refusal))),
     };
     let route = match lookup {
         Lookup::Route(found) => {
@@ -87,17 +87,16 @@ pub(super) async fn answer(peer: Rc<Peer>, request: http::Request<RecvStream>, r
             }
             Some(route)
         }
-        Lookup::Reply(reply, route) => {
-            responder.finish(Ok(reply), route).await;
-            route
-        }
-        Lookup::Refusal(refusal, route) => {
-            responder.finish(Err(refusal.into()), route).await;
+        Lookup::Unrouted(unrouted) => {
+            let route = unrouted.route;
+            let answered = arrival.answer_unrouted(unrouted, &mut responder.client).await;
+            responder.finish(answered, route).await;
             route
         }
     };
     let Sent { status, bytes, .. } = responder.sent;
     arrival.account(route, status, bytes, at.elapsed());
+    responder.client.discard_body().await;
 }
 
 /// A request, and its response as far as it has been sent.
@@ -120,7 +119,6 @@ impl Responder<'_> {
             Err(End::Gone) => return self.reset(Reason::CANCEL),
         };
         match self.send(reply, route).await {
-            // A client that still sends its body is told to stop once it has the response (RFC 9113, 8.1): dropping the stream does that.
             Ok(()) => {}
             Err(End::Gone) => self.reset(Reason::CANCEL),
             Err(End::Refused(refusal)) => {

@@ -12,7 +12,10 @@ use std::{
 use bytes::{Buf, Bytes};
 use h2::{RecvStream, server::SendResponse};
 
-use super::{super::timer::Timer, Peer};
+use super::{
+    super::{request_body::DISCARD_BYTES_MAX, timer::Timer},
+    Peer,
+};
 use crate::{
     failure::Refusal,
     front::{Client, Framing, Limits, Pace},
@@ -74,6 +77,18 @@ impl Http2Client {
                 Err(Refusal::BodyTooLarge { body_bytes_max })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Reads what the client still sends of its body after its response has ended, up to a bound. Clients take a stream that is reset meanwhile for
+    /// a failed one, though it need not be (RFC 9113, 8.1).
+    pub(super) async fn discard_body(&mut self) {
+        self.left = DISCARD_BYTES_MAX as u64;
+        while !self.body_ended() {
+            let read = poll_fn(|cx| self.poll_body(cx, usize::MAX, None, &mut |_| ()));
+            if read.await.is_err() {
+                return;
+            }
         }
     }
 

@@ -33,7 +33,7 @@ const STRIPES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) status: u16,
-    /// The target's fields without `Age` and `Cache-Status`.
+    /// The target's fields without `Age`, `Cache-Status` and `Trailer`.
     pub(super) headers: HeaderLines,
     pub(super) body: Bytes,
     pub(super) encoded: Option<Arc<EncodedBodies>>,

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     front::{Client, Head},
-    target::{BodyStream, NextPiece, Piece},
+    reply::HeaderLines,
+    target::{BodyStream, End, NextPiece, Piece},
 };
 
 #[derive(Debug)]
@@ -106,6 +107,10 @@ impl BodyStream for Filling<'_> {
             self.keep(&piece);
             Ok(piece)
         })
+    }
+
+    fn trailers(&mut self) -> Result<HeaderLines, End> {
+        self.source.trailers()
     }
 
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {

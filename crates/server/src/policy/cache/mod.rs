@@ -490,11 +490,11 @@ fn selected<'r>(resource: Option<&'r Arc<Resource>>, head: &Head) -> Option<&'r 
     resource.and_then(|resource| resource.select(head))
 }
 
-/// A response without its body.
+/// A response without its body, and without the fields behind that (RFC 9111, 3.1).
 fn stored(reply: &Reply<'_>, route: &Route, head: &Head, lifetime: Lifetime, now: Instant) -> Stored {
     let mut headers = HeaderLines::default();
     for (name, value) in reply.headers.fields() {
-        if !matches!(name, b"age" | b"cache-status") {
+        if !matches!(name, b"age" | b"cache-status" | b"trailer") {
             headers.put(name, value);
         }
     }

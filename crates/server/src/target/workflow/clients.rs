@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forebay_auth::{basic, bearer, is_same};
 use forebay_workflow::{Asker, WorkflowFailure};
 
 use super::WorkflowTarget;
@@ -9,7 +10,6 @@ use crate::{
     config::{self, Secret, WorkflowClient},
     failure::Refusal,
     front::Head,
-    target::credentials::{basic, bearer, is_same},
 };
 
 /// The credentials of clients.
@@ -51,17 +51,19 @@ impl WorkflowTarget {
         if self.runner.admission.is_open() {
             return Ok(Asker::default());
         }
-        let found = match (bearer(head), basic(head)) {
+        let field = head.field("authorization").unwrap_or_default();
+        let found = match (bearer(field), basic(field)) {
             (Some(token), _) => self.clients.with_token(token),
-            (None, Some((id, secret))) => self.clients.with_secret(&id, &secret),
-            (None, None) => return Err(WorkflowFailure::NoCredentials),
+            (None, Ok((id, secret))) => self.clients.with_secret(&id, &secret),
+            (None, Err(_)) => return Err(WorkflowFailure::NoCredentials),
         };
         self.known(found)
     }
 
     /// The id of the client that may change releases, by its bearer token.
     pub(super) fn release_client(&self, head: &Head) -> Result<&str, Refusal> {
-        let token = bearer(head).ok_or(Refusal::ReleaseTokenNeeded)?;
+        let token = head.field("authorization").and_then(bearer);
+        let token = token.ok_or(Refusal::ReleaseTokenNeeded)?;
         let id = self.clients.with_token(token);
         let id = id.ok_or(WorkflowFailure::WrongCredentials)?;
         if self.clients.0[id].releases {

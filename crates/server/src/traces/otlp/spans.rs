@@ -11,32 +11,13 @@ use serde::{Serialize, Serializer};
 use super::{Served, SpanId, TraceId};
 use crate::{
     front::Version,
-    otlp::{Attribute, Decimal, Resource, Scope, encoded, nanos, number, text},
+    otlp::{Attribute, Decimal, SERVER, encode, nanos, number, text},
 };
 
 /// Methods reported by name. Others are not, because clients could invent any number of them.
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT",
 ];
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    resource_spans: [ResourceSpans<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceSpans<'a> {
-    resource: Resource<'a>,
-    scope_spans: [ScopeSpans<'a>; 1],
-}
-
-#[derive(Serialize)]
-struct ScopeSpans<'a> {
-    scope: Scope<'a>,
-    spans: Vec<OneSpan<'a>>,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -116,15 +97,11 @@ pub(super) fn of(batch: &[Served], service: &str) -> Vec<u8> {
         spans.push(whole(served, clock));
         spans.extend(parts(served, clock));
     }
-    encoded(&Body {
-        resource_spans: [ResourceSpans {
-            resource: Resource::new(service),
-            scope_spans: [ScopeSpans {
-                scope: Scope::server(),
-                spans,
-            }],
-        }],
-    })
+    encode(
+        ["resourceSpans", "scopeSpans", "spans"],
+        service,
+        [(SERVER, &*spans)],
+    )
 }
 
 /// The span of a whole request.

@@ -27,17 +27,6 @@ fn wait_for_both(server: &Server) {
     });
 }
 
-/// Reads until all of this has come, between the framing of the chunks.
-pub(super) fn read_until(client: &mut Client, end: &str) -> String {
-    let mut seen = String::new();
-    while !seen.contains(end) {
-        let more = client.some_bytes();
-        assert!(!more.is_empty(), "it ends after {seen:?}");
-        seen.push_str(&String::from_utf8_lossy(&more));
-    }
-    seen
-}
-
 #[test]
 fn streams_and_sockets_hold_no_slot_and_have_no_time_limit() {
     for runtime in Runtime::BOTH {
@@ -48,7 +37,7 @@ fn streams_and_sockets_hold_no_slot_and_have_no_time_limit() {
             .collect();
         let mut sockets: Vec<_> = (0..5).map(|_| Socket::open(&server, "/echo")).collect();
         for stream in &mut streams {
-            let first = read_until(stream, "\n\n");
+            let first = stream.read_until("\n\n");
             assert!(
                 first.contains("event: start\nid: 1\nretry: 500\ndata: {\"last\":\"7\"}\n\n"),
                 "{first}"
@@ -75,7 +64,7 @@ fn streams_and_sockets_hold_no_slot_and_have_no_time_limit() {
         });
         assert_eq!(server.post("/release", b"").status, 204);
         for stream in &mut streams {
-            let rest = read_until(stream, "\r\n0\r\n\r\n");
+            let rest = stream.read_until("\r\n0\r\n\r\n");
             assert!(rest.contains("data: two\ndata: lines\n\n"), "{rest}");
         }
         assert_eq!(server.get("/open").json(), 0);
@@ -94,8 +83,8 @@ fn an_event_stream_has_its_headers_and_says_that_it_lives() {
     client.request("GET", "/silence");
     let head = client.head().expect("a head");
     assert_eq!((head.status, head.header("x-own")), (201, Some("yes")));
-    read_until(&mut client, ":\n\n");
-    read_until(&mut client, ":\n\n");
+    client.read_until(":\n\n");
+    client.read_until(":\n\n");
     let broken = server.get("/broken");
     assert_eq!(broken.status, 500);
     server.wait_for_log(&["the event of an event is one line"]);
@@ -248,13 +237,13 @@ fn a_drain_closes_sockets_and_ends_streams() {
         let mut server = pool(runtime, ONE_WORKER).start();
         let mut socket = Socket::open(&server, "/echo");
         let (mut stream, _) = events(&server, "");
-        read_until(&mut stream, "\n\n");
+        stream.read_until("\n\n");
         server.terminate();
         let close = socket.receive();
         assert_eq!(close.code(), 1001, "{runtime:?}");
         socket.send_frame(CLOSE, true, &close.payload);
         socket.ends();
-        read_until(&mut stream, "0\r\n\r\n");
+        stream.read_until("0\r\n\r\n");
         assert!(server.wait().success());
     }
 }
@@ -265,10 +254,10 @@ fn a_reload_moves_connections_to_the_new_workers() {
     let mut socket = Socket::open(&server, "/hello");
     let before = socket.receive().text().to_owned();
     let (mut stream, _) = events(&server, "");
-    read_until(&mut stream, "\n\n");
+    stream.read_until("\n\n");
     assert_eq!(reload(&server).status, 200);
     assert_eq!(socket.receive().code(), 1012);
-    read_until(&mut stream, "0\r\n\r\n");
+    stream.read_until("0\r\n\r\n");
     let mut again = Socket::open(&server, "/hello");
     let hello: serde_json::Value = serde_json::from_str(again.receive().text()).expect("JSON");
     assert_ne!(

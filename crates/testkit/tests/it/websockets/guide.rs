@@ -2,7 +2,7 @@
 
 use forebay_testkit::{Postgres, Setup, blocks, wait_until};
 
-use super::{Socket, connections::read_until};
+use super::Socket;
 use crate::support::{ONE_WORKER, Runtime};
 
 const GUIDE: &str = include_str!("../../../../../docs/guide/live.md");
@@ -23,7 +23,7 @@ fn the_clock_goes_on_where_the_client_has_been() {
         let mut client = server.connect();
         client.send("GET /clock HTTP/1.1\r\nhost: a\r\nlast-event-id: 41\r\n\r\n");
         assert_eq!(client.head().expect("a head").status, 200);
-        let events = read_until(&mut client, "\n\n");
+        let events = client.read_until("\n\n");
         assert!(
             events.contains("event: tick\nid: 42\ndata: {\"tick\":42}\n\n"),
             "{runtime:?}: {events}"

@@ -8,7 +8,7 @@ use forebay_testkit::{Client, Response, Server, Setup};
 
 use crate::support::Runtime;
 
-const HANDLERS: &str = include_str!("../handlers/websockets.mjs");
+pub(crate) const HANDLERS: &str = include_str!("../handlers/websockets.mjs");
 
 pub(crate) const CONTINUE: u8 = 0;
 pub(crate) const TEXT: u8 = 1;

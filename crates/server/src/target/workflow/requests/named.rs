@@ -34,7 +34,8 @@ pub(in crate::target::workflow) async fn answer(
     text: &[u8],
     client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
-    let asker = target.asker(request.head)?;
+    let user = request.identity.get().map(|identity| identity.json());
+    let asker = target.asker(request.head)?.with_user(user);
     let rest = request.rest.unwrap_or_default();
     let options = run_options(target, request)?;
     let workflow = decode(rest).unwrap_or(rest.into());
@@ -50,6 +51,7 @@ pub(in crate::target::workflow) async fn answer(
             args: arguments(text)?.get().to_owned(),
             release: options.release.or(target.route.release),
             wants_trace: options.trace,
+            user: user.map(str::to_owned),
             at_ms: now_ms(),
         };
         return durable::answer(target, request, wish, asker, asked, client).await;

@@ -136,7 +136,8 @@ fn scene_call<'r>(
     read: &'r SceneRequest<'r>,
 ) -> Result<SceneCall<'r, Script>, Refusal> {
     read.needed_id()?;
-    let asker = asker(target, request.head, read.credentials())?;
+    let user = request.identity.get().map(|identity| identity.json());
+    let asker = asker(target, request.head, read.credentials())?.with_user(user);
     let arrival = Arrival {
         id: request.id,
         at: request.arrived,
