@@ -14,8 +14,8 @@ use forebay_server::{
 
 use crate::{
     commands::{
-        bench, cache, check, completions, explain, guard, load, logs, new, password, pool, profile, reload,
-        serve, sql, status, store, strip, top, upgrade, version, workflow,
+        bench, cache, check, completions, explain, guard, load, logs, new, openapi, password, pool, profile,
+        reload, serve, sql, status, store, strip, top, upgrade, version, workflow,
     },
     failure::UsageError,
 };
@@ -44,6 +44,8 @@ pub(crate) struct CliArgs {
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
     Check(check::CheckArgs),
+    #[command(name = "openapi")]
+    OpenApi(openapi::OpenApiArgs),
     New(new::NewArgs),
     Load(Box<load::LoadArgs>),
     Bench(bench::BenchArgs),
@@ -74,6 +76,7 @@ impl Command {
         match self {
             Self::Serve(arguments) => serve::run(arguments, started),
             Self::Check(arguments) => check::run(&arguments),
+            Self::OpenApi(arguments) => openapi::run(&arguments),
             Self::New(arguments) => new::run(&arguments),
             Self::Load(arguments) => load::run(*arguments),
             Self::Bench(arguments) => bench::run(arguments),

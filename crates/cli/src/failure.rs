@@ -2,7 +2,9 @@
 
 use std::{io, process::ExitCode};
 
-use forebay_server::{HandlerFaults, ScriptFaults, SocketError, StartError, config::ConfigError};
+use forebay_server::{
+    HandlerFaults, OpenApiError, ScriptFaults, SocketError, StartError, config::ConfigError,
+};
 use forebay_store::StoreError;
 
 use crate::{
@@ -55,7 +57,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<UsageError>() {
         USAGE
-    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() || error.is::<HandlerFaults>() {
+    } else if error.is::<ConfigError>()
+        || error.is::<ScriptFaults>()
+        || error.is::<HandlerFaults>()
+        || error.is::<OpenApiError>()
+    {
         CONFIGURATION
     } else if let Some(kind) = workflow::exit_kind(error) {
         match kind {

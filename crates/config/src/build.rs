@@ -12,6 +12,7 @@ use crate::clients::{KafkaCluster, MailServer, S3Bucket};
 use crate::error::{Noted, nearest};
 use crate::fields::{Fields, Value};
 use crate::key::{Default, Key, Section as Declared, Shape, at_least};
+use crate::openapi::OpenApi;
 use crate::places::Places;
 use crate::policy::Policy;
 use crate::pool::Pool;
@@ -53,6 +54,7 @@ pub(crate) static SECTIONS: &[Declared] = &[
     Declared::of::<KafkaCluster>("kafka", Shape::Named("Kafka")),
     Declared::of::<Workflow>("workflow", Shape::Once),
     Declared::of::<Policy>("policy", Shape::Named("policy")),
+    Declared::of::<OpenApi>("openapi", Shape::Once),
     Declared::of::<Route>("route", Shape::Repeated),
 ];
 
@@ -110,6 +112,8 @@ pub struct Config {
     pub workflow: Option<Workflow>,
     /// `[policy.NAME]`, by name.
     pub policies: BTreeMap<String, Policy>,
+    /// `[openapi]`
+    pub openapi: OpenApi,
     /// `[[route]]`, in file order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }
@@ -152,7 +156,7 @@ impl<'a> Context<'a> {
         }
         let is_routed = |(_, route): &(String, Fields)| route.has("workflow");
         let has_workflow = self.sections.has("workflow") || self.sections.of("route").iter().any(is_routed);
-        let (log, records) = (self.once("log"), self.once("records"));
+        let (log, records, openapi) = (self.once("log"), self.once("records"), self.once("openapi"));
         let mut routes = Vec::new();
         for (_, fields) in self.sections.of("route") {
             routes.extend(self.read::<Route>(fields).map(|route| (route, fields)));
@@ -181,6 +185,7 @@ impl<'a> Context<'a> {
             admin: admin?,
             log: log?,
             records: records?,
+            openapi: openapi?,
         };
         for (name, fields) in self.sections.of("auth") {
             let needs_certificates = config
@@ -372,6 +377,7 @@ impl Config {
         named(&mut out, "kafka", &self.kafka);
         once(&mut out, "workflow", self.workflow.as_ref());
         named(&mut out, "policy", &self.policies);
+        once(&mut out, "openapi", Some(&self.openapi));
         for route in &self.routes {
             out += &lines("route", "[[route]]", route);
         }

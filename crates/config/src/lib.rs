@@ -23,6 +23,7 @@ mod key;
 mod listen;
 mod network;
 pub mod node_path;
+mod openapi;
 mod places;
 mod policy;
 mod pool;
@@ -61,6 +62,7 @@ pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 pub use headers::RequestHeaders;
 pub use listen::{Listen, ListenError};
 pub use network::{Network, NetworkError, TrustedProxies};
+pub use openapi::{OpenApi, RouteDoc};
 use places::Places;
 pub use policy::{
     AuthRequirement, Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses,
@@ -83,7 +85,7 @@ pub use sql::{Database, SqlResult, SqlRoute, SqlStatement};
 pub use store::{Access, Durability, Index, Permission, Records, RecordsDetect, Store, TimeZone};
 pub use tls::Certificate;
 pub use trace::Trace;
-pub use units::{parse_duration, print_duration};
+pub use units::{parse_duration, print_duration, print_size};
 pub use workflow::{Workflow, WorkflowAllow, WorkflowClient, WorkflowCompat, WorkflowRuns, WorkflowSource};
 
 /// The configuration file's usual name.

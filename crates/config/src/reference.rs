@@ -84,7 +84,7 @@ const ABOUT_INCLUDE: &str = r#"A configuration may have several files. `include`
 
     include = ["shop/forebay.toml", "${DATABASE_URL:+reports/forebay.toml}"]
 
-Their pools, scripts, databases and routes are served as if they stood in this file, together with its own. What there is once, `[server]`, `[admin]`, `[log]`, `[trace]`, `[store]` and `[records]`, stands in the file that is served and holds for all.
+Their pools, scripts, databases and routes are served as if they stood in this file, together with its own. What there is once, `[server]`, `[admin]`, `[log]`, `[trace]`, `[store]`, `[records]` and `[openapi]`, stands in the file that is served and holds for all.
 A name that two files have is an error, as are two routes that would tie; a file that is included includes no others. The second text above names a file where the variable has a value, and none otherwise.
 "#;
 

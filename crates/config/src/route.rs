@@ -10,6 +10,7 @@ use crate::build::Context;
 use crate::fields::{Fields, Value};
 use crate::headers::is_header_value;
 use crate::key::{Key, Kind, TIB};
+use crate::openapi::RouteDoc;
 use crate::pool::Retry;
 use crate::print::Table;
 use crate::proxy::check_request_path;
@@ -30,7 +31,7 @@ const UPSTREAM_PATH: &str = "upstream_path";
 
 section! {
     /// Which requests are answered from where. A route has exactly one target: `respond`, `redirect`, `rewrite`, `files`, `store`, `records`,
-    /// `tql`, `sql`, `pool`, `proxy`, `script` or `workflow`.
+    /// `tql`, `sql`, `pool`, `proxy`, `script`, `workflow` or `openapi`.
     #[rules(Route::rules)]
     #[check(Route::check)]
     #[unused(Route::unused)]
@@ -43,6 +44,8 @@ section! {
         host: Option<String>,
         /// NAMEs of `[policy.NAME]` that hold for this route: who may ask, how often, and what responses have in common. All of them hold.
         policy: Vec<String> as names("policy") = "",
+        /// What the OpenAPI document says about this route.
+        doc: Option<RouteDoc>,
         /// Headers added to every answer of this route.
         headers: Vec<(String, String)>,
         /// For `store`, `records` and `tql`: origins of web pages, beside the server's own, that may have browsers change something, or
@@ -117,6 +120,8 @@ section! {
         script: Option<String> as name("script"),
         /// Target: workflows, as `[workflow]` says; written `workflow = {}`.
         workflow: Option<WorkflowRouteKeys>,
+        /// Target: the OpenAPI document of all routes, for browsers a page that shows it; written `openapi = {}`.
+        openapi: Option<()>,
     }
 }
 
@@ -179,6 +184,8 @@ pub enum Target {
     Script(String),
     /// Workflows: graphs of rules.
     Workflow(WorkflowRoute),
+    /// The OpenAPI document of all routes.
+    OpenApi,
 }
 by_keys!(Target, TargetKeys);
 
@@ -469,6 +476,7 @@ impl Target {
                 upstream_path: keys.upstream_path,
             })),
             "script" => keys.script.map(Self::Script),
+            "openapi" => Some(Self::OpenApi),
             _ => {
                 let has_rest = pattern(fields).is_some_and(|pattern| pattern.ends_with_rest());
                 Some(Self::Workflow(keys.workflow?.of_path(has_rest)))
@@ -498,6 +506,7 @@ impl Target {
                 keys.upstream_path = route.upstream_path;
             }
             Self::Script(name) => keys.script = Some(name),
+            Self::OpenApi => keys.openapi = Some(()),
             Self::Workflow(WorkflowRoute { api, release }) => {
                 keys.workflow = Some(WorkflowRouteKeys {
                     api: Some(api),

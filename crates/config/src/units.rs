@@ -38,7 +38,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Prints a size in the largest binary unit that represents it exactly.
-pub(crate) fn print_size(bytes: u64) -> String {
+pub fn print_size(bytes: u64) -> String {
     let binary = SIZES.iter().filter(|(unit, _)| unit.ends_with("iB"));
     print(binary, bytes).unwrap_or_else(|| bytes.to_string())
 }

@@ -44,9 +44,10 @@ use crate::{
     front::{Client, Head},
     logging::{self, AccessLog, LogExporter, LoggingError, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, login_name, name_of},
+    openapi::{Sources, WrittenDocument},
     otlp::MetricsExporter,
     policy::{
-        BodySchema, CHECKED_BYTES_MAX, Policies, PolicyParts, RateLimiters, admit,
+        BodySchema, BodySchemas, CHECKED_BYTES_MAX, Policies, PolicyParts, RateLimiters, admit,
         cache::{Caches, caches},
         error_pages,
     },
@@ -55,9 +56,9 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, End, FilesTarget, LoginTarget, Origins, PoolTarget, ProxyTarget,
-        RecordsTarget, RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
-        TqlTarget, Via, WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, End, FilesTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget,
+        ProxyTarget, RecordsTarget, RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget,
+        StoreTarget, Tagged, Target, TqlTarget, Via, WorkflowTarget, pool,
         pool::PoolWorkers,
         template,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
@@ -126,6 +127,8 @@ pub(crate) struct App {
     health_checks: Mutex<Option<HealthChecks>>,
     pub(crate) scripts: Vec<Arc<Script>>,
     pub(crate) workflow: Option<WorkflowTarget>,
+    body_schemas: BodySchemas,
+    openapi: WrittenDocument,
     /// The log files of workflow rules.
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
     /// The policies of requests that match no route.
@@ -187,7 +190,7 @@ pub(crate) struct Route {
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) policies: Policies,
-    pub(crate) body_schema: Option<BodySchema>,
+    pub(crate) body_schema: Option<Arc<BodySchema>>,
     /// Fields of every response, those of policies included.
     pub(crate) headers: HeaderLines,
     /// `None`: responses go out as they are.
@@ -373,6 +376,7 @@ impl App {
         let certificates = certificates(&config, &services.acme, &services.privileged_certificates)?;
         let tls = tls(&config, &certificates)?;
         let authenticators = authenticators(&config.auth, &services.key_sources)?;
+        let body_schemas = BodySchemas::read(&config)?;
         let proxies = proxies(&config, services)?;
         let sdk = if config.pools.is_empty() {
             None
@@ -436,6 +440,7 @@ impl App {
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
         let parts = Parts {
+            body_schemas: &body_schemas,
             policies: &policies,
             records: records.as_ref(),
             pools: &pools,
@@ -459,7 +464,7 @@ impl App {
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| stop_started())?;
         let policies = Policies::new(None, &policies);
-        Ok(Self {
+        let app = Self {
             tls,
             certificates,
             challenges: services.acme.challenges(),
@@ -483,6 +488,8 @@ impl App {
                 .cloned()
                 .collect(),
             workflow,
+            body_schemas,
+            openapi: WrittenDocument::default(),
             policies,
             caches,
             unrouted: services.routes.unrouted(),
@@ -491,6 +498,26 @@ impl App {
             problems: services.problems.clone(),
             held,
             held_before: kept.map(KeptPools::held).unwrap_or_default(),
+        };
+        if app
+            .config
+            .routes
+            .iter()
+            .any(|route| route.target == config::Target::OpenApi)
+        {
+            // So that the first request for it finds it written.
+            app.openapi();
+        }
+        Ok(app)
+    }
+
+    /// The OpenAPI document of its routes, with the workflows in force.
+    pub(crate) fn openapi(&self) -> Tagged {
+        let workflow = self.workflow.as_ref();
+        self.openapi.get(&Sources {
+            config: &self.config,
+            body_schemas: &self.body_schemas,
+            workflows: &|release| Some(workflow?.runner().releases.published(release).ok()?.bundle),
         })
     }
 
@@ -514,6 +541,7 @@ impl App {
 
 /// The parts from which targets are built.
 struct Parts<'a> {
+    body_schemas: &'a BodySchemas,
     policies: &'a PolicyParts<'a>,
     pools: &'a BTreeMap<String, Pool>,
     proxies: &'a BTreeMap<String, Arc<Group>>,
@@ -559,7 +587,10 @@ fn rules(
                     Some(_) => route.body_bytes_max.min(CHECKED_BYTES_MAX),
                     None => route.body_bytes_max,
                 },
-                body_schema: route.body_schema.as_deref().map(BodySchema::read).transpose()?,
+                body_schema: route
+                    .body_schema
+                    .as_deref()
+                    .map(|file| Arc::clone(parts.body_schemas.get(file))),
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route, cors))
@@ -631,6 +662,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Workflow(route) => Target::Workflow(parts.workflow.expect(checked).at(*route)),
+        config::Target::OpenApi => Target::OpenApi(OpenApiTarget::new()),
         config::Target::Proxy(way) => {
             let group = Arc::clone(parts.proxies.get(&way.proxy).expect(checked));
             Target::Proxy(ProxyTarget::new(group, &parts.config.proxies[&way.proxy], way))

@@ -19,7 +19,7 @@ use forebay_workflow::{BundleErrors, SourceParser, SourceProblem};
 use crate::{
     app::{BuildError, PrivilegedCertificates, certificates, compat_of, script_options, tls},
     config::{Config, PythonApplication, PythonModule, Runtime, Worker},
-    policy::BodySchema,
+    policy::BodySchemas,
     target::workflow::{Bundle, access},
 };
 
@@ -45,13 +45,7 @@ pub fn check_certificates(config: &Config) -> Result<(), CertificateError> {
 
 /// Reads the JSON Schemas of bodies.
 pub fn check_body_schemas(config: &Config) -> Result<(), BuildError> {
-    let files = config
-        .routes
-        .iter()
-        .filter_map(|route| route.body_schema.as_ref());
-    files
-        .map(|file| BodySchema::read(file))
-        .try_for_each(|read| read.map(drop))
+    BodySchemas::read(config).map(drop)
 }
 
 /// Reads the graphs and rules of a configuration without running any, and returns warnings. Workflows in the store are not checked.

@@ -309,7 +309,8 @@ impl Places {
                 | Target::Pool(_)
                 | Target::Proxy(_)
                 | Target::Script(_)
-                | Target::Workflow(_) => {}
+                | Target::Workflow(_)
+                | Target::OpenApi => {}
             }
         }
         places

@@ -55,7 +55,7 @@ pub use failure::{FailureKind, WorkflowFailure, with_causes};
 pub use graph::Graph;
 pub use observer::{Observer, RunCounts, RunLog, RunOutcome};
 pub use offline::{Offline, OfflineError, Tested, arguments_of};
-pub use openapi::{WorkflowApi, WorkflowRoute};
+pub use openapi::{Components, WorkflowApi, WorkflowDocs, WorkflowRoute};
 pub use releases::{
     Abandoned, About, ActiveReleases, ActiveReleasesError, Actor, Canary, Draft, FileStamps, LogEntry,
     Publication, Reading, ReleaseAssignments, ReleaseEnvironment, ReleaseError, ReleaseService,

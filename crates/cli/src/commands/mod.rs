@@ -10,6 +10,7 @@ pub(crate) mod guard;
 pub(crate) mod load;
 pub(crate) mod logs;
 pub(crate) mod new;
+pub(crate) mod openapi;
 pub(crate) mod password;
 pub(crate) mod pool;
 pub(crate) mod profile;

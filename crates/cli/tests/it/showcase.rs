@@ -148,6 +148,7 @@ fn every_route_answers_as_it_says() {
             "{target}"
         );
     }
+    assert_eq!(serving.get("/docs").json()["info"]["title"], "Showcase");
     for (target, status) in [
         ("/slow?ms=x", 400),
         ("/slow?ms=-1", 400),

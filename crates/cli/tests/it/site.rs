@@ -1,4 +1,5 @@
-//! The application that `forebay new --template records` writes, used in Chromium as a person would: `tests/site`.
+//! The application that `forebay new --template records` writes, and the page of an OpenAPI document, used in Chromium as a person would:
+//! `tests/site`.
 
 use std::process::Command;
 
@@ -54,4 +55,9 @@ fn everybody_can_use_the_page() {
 #[test]
 fn its_json_is_exact() {
     passes("json.test.mjs");
+}
+
+#[test]
+fn the_page_of_an_openapi_document_shows_it_to_everybody() {
+    passes("openapi.test.mjs");
 }

@@ -2,37 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Application } from './application.mjs';
-import { Browser } from './browser.mjs';
-
-/** Text against what is behind it (WCAG 2, 1.4.3): where it is too faint. */
-function tooFaint() {
-  const parse = (colour) => {
-    const [r, g, b, a = 1] = colour.match(/[\d.]+/g).map(Number);
-    return { rgb: [r, g, b], a };
-  };
-  const light = ([r, g, b]) => {
-    const linear = (part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-  };
-  const behind = (element) => {
-    for (let at = element; at !== null; at = at.parentElement) {
-      const { rgb, a } = parse(getComputedStyle(at).backgroundColor);
-      if (a === 1) return rgb;
-    }
-    return [255, 255, 255];
-  };
-  const faint = [];
-  let seen = 0;
-  for (const element of document.querySelectorAll('body *')) {
-    const own = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== '') || element.matches('input, textarea, select');
-    if (!own || !element.checkVisibility({ visibilityProperty: true }) || element.matches(':disabled, noscript, option')) continue;
-    seen += 1;
-    const [one, other] = [light(parse(getComputedStyle(element).color).rgb), light(behind(element))].sort((a, b) => b - a);
-    const ratio = (one + 0.05) / (other + 0.05);
-    if (ratio < 4.5) faint.push(`${element.tagName} “${element.textContent.slice(0, 30)}” ${ratio.toFixed(2)}`);
-  }
-  return { seen, faint };
-}
+import { Browser, tooFaint } from './browser.mjs';
 
 describe('everybody', () => {
   let app;

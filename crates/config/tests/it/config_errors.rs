@@ -26,7 +26,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [auth.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [policy.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [tls.NAME], [auth.NAME], [admin], [log], [trace], [store], [records], [pool.NAME], [proxy.NAME], [script.NAME], [sql.NAME], [redis.NAME], [s3.NAME], [mail.NAME], [kafka.NAME], [workflow], [policy.NAME], [openapi], [[route]]",
         ),
         (
             "server = 1",
@@ -242,11 +242,11 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, redirect, rewrite, files, store, records, tql, sql, pool, proxy, script or workflow",
+            "1: route: found none; a route has exactly one target: respond, redirect, rewrite, files, store, records, tql, sql, pool, proxy, script, workflow or openapi",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, redirect, rewrite, files, store, records, tql, sql, pool, proxy, script or workflow",
+            "1: route: found respond and files; a route has exactly one target: respond, redirect, rewrite, files, store, records, tql, sql, pool, proxy, script, workflow or openapi",
         ),
         (
             "[[route]]\npath = '/a'\nproxy = 'app'",

@@ -181,6 +181,17 @@ queue_max = 0
 timeout = "50ms"
 priority = "low"
 [workflow.scenes.y]
+[openapi]
+title = "Shop"
+version = "1.4.0"
+description = "Orders."
+[[route]]
+path = "/docs"
+openapi = {}
+[[route]]
+path = "/hidden"
+redirect = { to = "/docs" }
+doc = { summary = "Leads to the documents", description = "It \"does\".", tags = ["a", "b"], hidden = true }
 [[route]]
 path = "/json/*"
 records = {}

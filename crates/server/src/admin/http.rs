@@ -15,7 +15,7 @@ use crate::{
     front::{ACCEPT_PAUSE, Accepted, Accepting, Decoder, Head, Parsed, Step},
     logging::{Entry, Feed, Missed},
     reply::{self, Delimiting, HeaderLines},
-    target::workflow::ReleaseResponse,
+    target::{Tagged, workflow::ReleaseResponse},
 };
 
 /// Connections served at a time. One more replaces the connection that has waited longest for a request.
@@ -180,6 +180,14 @@ impl Response {
             allow: None,
             location: None,
             body: Body::Whole(body),
+        }
+    }
+
+    /// The OpenAPI document of the routes.
+    pub(crate) fn openapi(document: &Tagged) -> Self {
+        Self {
+            body: Body::Whole(document.body.to_vec()),
+            ..Self::text("application/json", String::new())
         }
     }
 

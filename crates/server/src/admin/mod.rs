@@ -57,7 +57,7 @@ impl Service for Admin {
             "/health/live" => Response::json(200, &json!({ "live": true })),
             "/health/ready" => ready(shared).await,
             "/health/started" => started(shared).await,
-            "/openapi.json" => openapi(shared),
+            "/openapi.json" => Response::openapi(&shared.front.app().openapi()),
             "/metrics" => Response::text(METRICS_CONTENT_TYPE, exposition(&shared.facts())),
             _ => Response::json(200, &shared.status()),
         }
@@ -110,15 +110,6 @@ async fn started(shared: &Shared) -> Response {
         }
     }
     Response::json(200, &json!({ "started": true }))
-}
-
-/// An `OpenAPI` document of the workflows in force, for viewers and for client generators.
-fn openapi(shared: &Shared) -> Response {
-    let app = shared.front.app();
-    match &app.workflow {
-        Some(workflow) => Response::json(200, &workflow.openapi(&app.config, env!("CARGO_PKG_VERSION"))),
-        None => Response::problem(404, "there are no workflows: a section [workflow] makes some"),
-    }
 }
 
 /// Probes all databases concurrently.

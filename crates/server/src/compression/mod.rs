@@ -116,7 +116,7 @@ impl Compression {
         }
         let is_same_for_all = matches!(
             route.target,
-            config::Target::Respond(_) | config::Target::Files(_)
+            config::Target::Respond(_) | config::Target::Files(_) | config::Target::OpenApi
         );
         // A certificate identifies its client, whatever the request contains.
         let always_identifies = server.client_ca.is_some() || of_route.sets_cookie;

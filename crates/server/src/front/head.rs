@@ -415,6 +415,12 @@ impl Head {
             .map(|(_, value)| value)
     }
 
+    /// Whether the client is a browser that wants a page.
+    pub(crate) fn accepts_html(&self) -> bool {
+        let accept = self.field("accept").unwrap_or_default();
+        memchr::memmem::find(accept, b"text/html").is_some()
+    }
+
     /// All values of a list field, joined into one list (RFC 9110, 5.3).
     pub(crate) fn list(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         let mut lines = self.fields().filter(|(found, _)| *found == name.as_bytes());

@@ -1,11 +1,17 @@
 //! Bodies of requests that are checked before the target gets them.
 
-use std::path::Path;
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use forebay_workflow::Schema;
+use serde_json::Value;
 
 use crate::{
     app::BuildError,
+    config::Config,
     failure::Refusal,
     front::{Client, Framing},
     target::{End, Request, essence},
@@ -14,19 +20,49 @@ use crate::{
 /// Longest body that is checked, in bytes: checking takes the I/O thread a few milliseconds for each of these.
 pub(crate) const CHECKED_BYTES_MAX: u64 = 1 << 20;
 
-/// The JSON Schema of a route's bodies.
+/// The JSON Schemas of the routes' bodies, by file.
 #[derive(Debug)]
-pub(crate) struct BodySchema(Schema);
+pub(crate) struct BodySchemas(HashMap<PathBuf, Arc<BodySchema>>);
+
+impl BodySchemas {
+    pub(crate) fn read(config: &Config) -> Result<Self, BuildError> {
+        let mut all = HashMap::new();
+        for file in config
+            .routes
+            .iter()
+            .filter_map(|route| route.body_schema.as_ref())
+        {
+            if !all.contains_key(file) {
+                all.insert(file.clone(), Arc::new(BodySchema::read(file)?));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// That of a file of the configuration.
+    pub(crate) fn get(&self, file: &Path) -> &Arc<BodySchema> {
+        self.0.get(file).expect("the files of all routes were read")
+    }
+}
+
+/// The JSON Schema of bodies.
+#[derive(Debug)]
+pub(crate) struct BodySchema {
+    /// As it is in its file.
+    pub(crate) written: Value,
+    compiled: Schema,
+}
 
 impl BodySchema {
-    pub(crate) fn read(file: &Path) -> Result<Self, BuildError> {
+    fn read(file: &Path) -> Result<Self, BuildError> {
         let error = |why: String| BuildError::BodySchema {
             file: file.to_owned(),
             why,
         };
         let text = std::fs::read(file).map_err(|source| error(source.to_string()))?;
-        let schema = serde_json::from_slice(&text).map_err(|source| error(source.to_string()))?;
-        Schema::for_strangers(&schema).map(Self).map_err(error)
+        let written = serde_json::from_slice(&text).map_err(|source| error(source.to_string()))?;
+        let compiled = Schema::for_strangers(&written).map_err(error)?;
+        Ok(Self { written, compiled })
     }
 
     /// Reads the body and checks it. The target reads it again.
@@ -47,10 +83,10 @@ impl BodySchema {
         } else {
             client.read_body(usize::MAX, request.deadline).await?
         };
-        let value = serde_json::from_slice(&body).map_err(|error| Refusal::BodyNotJson {
+        let value: Value = serde_json::from_slice(&body).map_err(|error| Refusal::BodyNotJson {
             what: error.to_string(),
         })?;
-        self.0.check(&value).map_err(Refusal::BodySchema)?;
+        self.compiled.check(&value).map_err(Refusal::BodySchema)?;
         client.give_back(body);
         Ok(())
     }

@@ -64,9 +64,8 @@ impl ErrorPages {
         let Some(page) = self.page(reply.status) else {
             return;
         };
-        let accept = head.field("accept").unwrap_or_default();
         let headers = reply.headers.to_mut();
-        if memchr::memmem::find(accept, b"text/html").is_some() {
+        if head.accepts_html() {
             headers.retain(|name| name != b"content-type");
             headers.push_known("content-type", "text/html; charset=utf-8");
             reply.body = Body::Bytes(page.clone());

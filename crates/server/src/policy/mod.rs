@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 pub(crate) use self::{
     admission::admit,
-    body_schema::{BodySchema, CHECKED_BYTES_MAX},
+    body_schema::{BodySchema, BodySchemas, CHECKED_BYTES_MAX},
     error_pages::error_pages,
     rate_limit::Left,
 };

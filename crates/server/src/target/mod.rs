@@ -7,6 +7,7 @@ pub mod files;
 mod hop;
 mod login;
 mod media_type;
+mod openapi;
 mod origin;
 pub(crate) mod parameters;
 mod pending;
@@ -44,6 +45,7 @@ pub(crate) use self::{
     files::FilesTarget,
     login::LoginTarget,
     media_type::essence,
+    openapi::{OpenApiTarget, Tagged},
     origin::{Cors, Origins},
     pending::wait_for,
     pool::PoolTarget,
@@ -83,6 +85,7 @@ pub(crate) enum Target {
     Workflow(WorkflowTarget),
     /// A path that the server answers itself for logins.
     Login(LoginTarget),
+    OpenApi(OpenApiTarget),
 }
 
 impl Target {
@@ -106,6 +109,7 @@ impl Target {
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
             Self::Login(login) => login.answer(request, client).await,
+            Self::OpenApi(openapi) => Ok(openapi.reply(request)?),
         }
     }
 
@@ -147,7 +151,8 @@ impl Target {
             | Self::Proxy(_)
             | Self::Script(_)
             | Self::Workflow(_)
-            | Self::Login(_) => None,
+            | Self::Login(_)
+            | Self::OpenApi(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

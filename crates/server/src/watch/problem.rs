@@ -73,8 +73,7 @@ impl Problems {
 
     /// Refuses a browser's request for a page from code that is not the newest.
     pub(crate) fn check(&self, head: &Head, target: &Target, config: &Config) -> Result<(), Refusal> {
-        let accept = head.field("accept").unwrap_or_default();
-        if memchr::memmem::find(accept, b"text/html").is_none() {
+        if !head.accepts_html() {
             return Ok(());
         }
         let problem = match target {

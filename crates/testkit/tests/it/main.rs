@@ -32,6 +32,7 @@ mod limits;
 mod logins;
 mod logs;
 mod methods;
+mod openapi;
 mod otlp;
 mod output;
 mod policies;

@@ -63,7 +63,7 @@ fn who_asks_for_a_websocket_is_told_that_there_is_none_and_the_log_once() {
     // Other protocols may be offered in vain, and what `Connection` does not name was for somebody else.
     let mut client = server.connect();
     for fields in ["connection: Upgrade\r\nupgrade: h2c", "upgrade: websocket"] {
-        client.send(&format!("GET /here HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n"));
+        client.send(format!("GET /here HTTP/1.1\r\nhost: a\r\n{fields}\r\n\r\n"));
         assert_eq!(client.response().text(), "here", "{fields}");
     }
     let mut old = server.connect();

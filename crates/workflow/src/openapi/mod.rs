@@ -1,11 +1,11 @@
-//! The workflows of a server as an `OpenAPI` document (3.1), for viewers and client generators.
+//! Routes of workflows as part of an OpenAPI document (3.1).
 
 mod releases;
 
 use serde_json::{Map, Value, json};
 
-use self::releases::release_paths;
-use crate::{Bundle, Evaluator, Runner, arguments::ARGUMENTS_MAX};
+use self::releases::release_operations;
+use crate::{Bundle, Evaluator, arguments::ARGUMENTS_MAX};
 
 /// A route of workflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,112 +44,118 @@ impl WorkflowApi {
     }
 }
 
-impl<E: Evaluator> Runner<E> {
-    /// Describes the workflows in force at these routes, each with its path in the document, where `{rest}` is the rest of a path.
-    pub fn openapi(
+/// What an OpenAPI document is told about the workflows of a route.
+#[derive(Debug)]
+pub struct WorkflowDocs<'a, E: Evaluator> {
+    /// The workflows that are in force there; `None` if that is not known. A canary release may answer a share of the requests; a document
+    /// describes the published one.
+    pub bundle: Option<&'a Bundle<E>>,
+    /// Whether the workflows are releases in the store.
+    pub has_releases: bool,
+    /// Whether runs can go on without their clients.
+    pub has_durable_runs: bool,
+}
+
+/// The schemas of a document: takes a name and a schema, and returns what stands for it elsewhere in the document.
+pub type Components<'a> = &'a mut dyn FnMut(&str, &Value) -> Value;
+
+impl<E: Evaluator> WorkflowDocs<'_, E> {
+    /// The operations of a route at this path, whose last segment is a parameter if it names the workflow or release: by path, then by
+    /// method. Failures are answered as the document's response `Problem` says.
+    pub fn operations(
         &self,
-        routes: impl Iterator<Item = (String, WorkflowRoute)>,
-        has_durable_runs: bool,
-        version: &str,
-    ) -> Value {
-        let mut paths = Map::new();
-        for (path, WorkflowRoute { api, release }) in routes {
-            // A canary release may answer a share of the requests; the document describes the published one.
-            let published = self.releases.published(release);
-            match (api, &published) {
-                (WorkflowApi::Releases, _) => paths.extend(release_paths(path.trim_end_matches("/{rest}"))),
-                (_, Err(_)) => {}
-                (WorkflowApi::Named, Ok(chosen)) => {
-                    let prefix = path.trim_end_matches("{rest}");
-                    for name in chosen.bundle.names() {
-                        let item = self.path_item(&chosen.bundle, name, release.is_some(), has_durable_runs);
-                        paths.insert(format!("{prefix}{name}"), item);
-                    }
+        path: &str,
+        route: WorkflowRoute,
+        components: Components<'_>,
+    ) -> Vec<(String, Map<String, Value>)> {
+        let text = json!({ "type": "string" });
+        let root = path.rsplit_once('/').map_or("", |(root, _)| root);
+        match (route.api, self.bundle) {
+            (WorkflowApi::Releases, _) => release_operations(root),
+            (WorkflowApi::Named, Some(bundle)) => {
+                let mut operations = Vec::new();
+                for name in bundle.names() {
+                    let named = self.named(Some((bundle, name)), route.release.is_some(), components);
+                    operations.push((format!("{root}/{name}"), named));
                 }
-                (WorkflowApi::Scenes, Ok(_)) => {
-                    let summary = "Runs workflows by their scenes' codes, at the same time";
-                    let codes = json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 });
-                    paths.insert(path, envelope("scenesCodes", summary, &codes));
-                }
-                (WorkflowApi::RuleScript, Ok(_)) => {
-                    let rule = json!({ "type": ["string", "integer"], "description": "the name of a rule" });
-                    paths.insert(path, envelope("ruleScriptId", "Runs one rule", &rule));
-                }
-                (WorkflowApi::Custom, Ok(_)) => {
-                    let summary = "Runs a workflow for a system that knows nothing of workflows";
-                    let answer = json!({ "description": "What the template makes of the result" });
-                    let operation =
-                        json!({ "summary": summary, "responses": { "200": answer, "default": problem() } });
-                    paths.insert(path, json!({ "get": operation, "post": operation }));
-                }
+                operations
+            }
+            (WorkflowApi::Named, None) => {
+                vec![(
+                    path.to_owned(),
+                    self.named(None, route.release.is_some(), components),
+                )]
+            }
+            (WorkflowApi::Scenes, _) => {
+                let summary = "Runs workflows by their scenes' codes, at the same time";
+                let codes = json!({ "type": "array", "items": text, "minItems": 1 });
+                vec![(path.to_owned(), envelope("scenesCodes", summary, &codes))]
+            }
+            (WorkflowApi::RuleScript, _) => {
+                let rule = json!({ "type": ["string", "integer"], "description": "The name of a rule" });
+                vec![(path.to_owned(), envelope("ruleScriptId", "Runs one rule", &rule))]
+            }
+            (WorkflowApi::Custom, _) => {
+                let summary = "Runs a workflow for a system that knows nothing of workflows";
+                let answer = json!({ "description": "What the template makes of the result", "content": { "*/*": {} } });
+                let operation =
+                    json!({ "summary": summary, "responses": { "200": answer, "default": problem() } });
+                let operations = ["get", "post"].map(|method| (method.to_owned(), operation.clone()));
+                vec![(path.to_owned(), operations.into_iter().collect())]
             }
         }
-        for (path, item) in &mut paths {
-            let declared = in_path(path);
-            if !declared.is_empty() {
-                item["parameters"] = declared.into();
-            }
-        }
-        let mut document = json!({
-            "openapi": "3.1.0",
-            "info": { "title": "Workflows", "version": version },
-            "paths": paths,
-        });
-        if !self.admission.is_open() {
-            document["components"] = json!({ "securitySchemes": {
-                "client": { "type": "http", "scheme": "basic" },
-                "token": { "type": "http", "scheme": "bearer" },
-            } });
-            document["security"] = json!([{ "client": [] }, { "token": [] }]);
-        }
-        document
     }
 
-    /// The path item of one workflow.
-    fn path_item(
+    /// The operations of one workflow, or of whichever the path names.
+    fn named(
         &self,
-        bundle: &Bundle<E>,
-        name: &str,
+        workflow: Option<(&Bundle<E>, &str)>,
         has_own_release: bool,
-        has_durable_runs: bool,
-    ) -> Value {
-        let schemas = bundle.schemas(name);
-        let args = schemas.and_then(|schemas| schemas.written().0.cloned());
-        let args = whole(args.unwrap_or_else(|| json!({ "type": "object" })), name, "args");
-        let values = schemas.and_then(|schemas| schemas.written().1.cloned());
-        let values = whole(values.unwrap_or_else(|| json!({})), name, "result");
-        let result = if bundle.is_decision(name) {
-            json!({ "type": "object", "properties": { "performance": { "type": "string" }, "result": values } })
-        } else {
-            json!({ "type": "object", "properties": { "state": { "type": "boolean" }, "valueMap": values } })
+        components: Components<'_>,
+    ) -> Map<String, Value> {
+        let name = workflow.map_or("the workflow that the path names", |(_, name)| name);
+        let schemas = workflow.and_then(|(bundle, name)| bundle.schemas(name));
+        let (args, values) = schemas.map_or((None, None), |schemas| schemas.written());
+        let args = args.map(|args| components(&format!("{name}.args"), args));
+        let args = args.unwrap_or_else(|| json!({ "type": "object" }));
+        let values = values.map(|values| components(&format!("{name}.result"), values));
+        let values = values.unwrap_or_else(|| json!({}));
+        let result = match workflow {
+            None => json!({ "type": "object" }),
+            Some((bundle, name)) if bundle.is_decision(name) => {
+                json!({ "type": "object", "properties": { "performance": { "type": "string" }, "result": values } })
+            }
+            Some(_) => {
+                json!({ "type": "object", "properties": { "state": { "type": "boolean" }, "valueMap": values } })
+            }
         };
         let mut parameters = vec![parameter(
             "trace",
             "query",
-            "what each node has come to",
+            "What each node has come to",
             "boolean",
         )];
-        if self.releases.has_releases() && !has_own_release {
+        if self.has_releases && !has_own_release {
             parameters.push(parameter(
                 "release",
                 "query",
-                "a release by its number",
+                "A release by its number",
                 "integer",
             ));
         }
         let done = json!({ "description": "What the run has come to", "content": content(&result) });
         let mut responses = json!({ "200": done, "default": problem() });
         let mut item = Map::new();
-        if has_durable_runs {
+        if self.has_durable_runs {
             let prefer = "`respond-async`: the run goes on without its client; `wait=N`: seconds to wait";
             parameters.push(parameter("Prefer", "header", prefer, "string"));
-            let key = "all requests with it are one run";
+            let key = "All requests with it are one run";
             parameters.push(parameter("Idempotency-Key", "header", key, "string"));
             responses["202"] = json!({
                 "description": "The run is accepted",
-                "headers": { "Location": { "description": "where to ask for it", "schema": { "type": "string" } } },
+                "headers": { "Location": { "description": "Where to ask for it", "schema": { "type": "string" } } },
             });
-            let mut run = parameter("run", "query", "the id of a run", "string");
+            let mut run = parameter("run", "query", "The id of a run", "string");
             run["required"] = true.into();
             let report = json!({ "description": "How far the run has come", "content": content(&json!({ "type": "object" })) });
             let get = json!({
@@ -168,29 +174,8 @@ impl<E: Evaluator> Runner<E> {
             "responses": responses,
         });
         item.insert("post".to_owned(), post);
-        item.into()
+        item
     }
-}
-
-/// Gives a schema an id, so that its references resolve within it wherever it is embedded.
-fn whole(mut schema: Value, workflow: &str, part: &str) -> Value {
-    if let Some(members) = schema.as_object_mut()
-        && members.contains_key("$defs")
-    {
-        let id = || format!("urn:forebay:workflow:{workflow}:{part}").into();
-        members.entry("$id").or_insert_with(id);
-    }
-    schema
-}
-
-/// The path's parameters.
-fn in_path(path: &str) -> Vec<Value> {
-    let names = path
-        .split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let declared = names
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
-    declared.collect()
 }
 
 fn parameter(name: &str, place: &str, description: &str, kind: &str) -> Value {
@@ -202,14 +187,11 @@ fn content(schema: &Value) -> Value {
 }
 
 fn problem() -> Value {
-    json!({ "description": "What went wrong (RFC 9457)", "content": { "application/problem+json": { "schema": {
-        "type": "object",
-        "properties": { "title": { "type": "string" }, "status": { "type": "integer" }, "detail": { "type": "string" }, "request_id": { "type": "string" } },
-    } } } })
+    json!({ "$ref": "#/components/responses/Problem" })
 }
 
 /// The operation for a request in Rengine's format that has this member.
-fn envelope(member: &str, summary: &str, schema: &Value) -> Value {
+fn envelope(member: &str, summary: &str, schema: &Value) -> Map<String, Value> {
     let text = json!({ "type": "string" });
     let request = json!({
         "type": "object",
@@ -227,9 +209,10 @@ fn envelope(member: &str, summary: &str, schema: &Value) -> Value {
         },
     });
     let answers = json!({ "description": "What has become of it, errors too", "content": content(&answer) });
-    json!({ "post": {
+    let post = json!({
         "summary": summary,
         "requestBody": { "required": true, "content": content(&request) },
         "responses": { "200": answers, "default": answers },
-    } })
+    });
+    [("post".to_owned(), post)].into_iter().collect()
 }

@@ -5,7 +5,6 @@ pub(crate) mod access;
 mod clients;
 mod observer;
 mod offline;
-mod openapi;
 mod release_api;
 mod requests;
 
