@@ -3,7 +3,7 @@
 # from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench measurements soak
+.PHONY: help run test programs dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench measurements soak
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -86,10 +86,13 @@ run: dev
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
 	exec target/debug/forebay serve -c examples/showcase/forebay.toml --tls-dev $(ARGS)
 
-# What the tests need comes by the network for the most part: two at a time.
+# The test programs are compiled while what they need comes by the network.
 test:
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync deps browser postgresql redis sdk
+	@$(MAKE) --no-print-directory --jobs=3 programs deps browser postgresql redis
 	node tests/run.mjs $(SUITES)
+
+programs: sdk
+	cargo test --workspace --no-run
 
 dev: sdk $(EXAMPLES)
 	cargo build --package forebay

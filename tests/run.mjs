@@ -4,6 +4,8 @@
 //
 //   node tests/run.mjs            all of them
 //   node tests/run.mjs pool node  those with `pool` or `node` in their name
+//
+// With LINT=1 in the environment, `make lint` is one of the suites.
 
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, statfsSync } from 'node:fs';
@@ -17,9 +19,11 @@ const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target');
 const CORES = availableParallelism();
 const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
-const LONGEST_FIRST = ['cli/it', 'store/it, on disk', 'store/it', 'python'];
-/** Suites that start many processes and hold them to deadlines: nothing runs beside them. */
-const ALONE = ['bun', 'testkit/it', 'testkit/it, timed', 'cli/it, timed', 'store/it, timed', 'node', 'load/it', 'bench'];
+const LONGEST_FIRST = ['cli/it', 'python'];
+/** What no clock judges runs beside all others, on the time that these leave. */
+const BESIDE = ['store/it, on disk', 'store/it', 'lint'];
+/** Suites that start many processes and hold them to deadlines: one at a time, those with the tightest limits last, when least runs beside. */
+const ALONE = ['testkit/it', 'node', 'bun', 'cli/it, timed', 'testkit/it, timed', 'load/it', 'bench', 'store/it, timed'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
 const WAITING = ['testkit/it', 'cli/it'];
 /** Tests of a suite that watch what reaches the disk. All others have their files in memory, where there is room for them. */
@@ -145,7 +149,8 @@ const finish = async (suite) => {
     suite.tests.push({ name: `${suite.name}: ${name}`, seconds });
     if (!passed) suite.failures.push({ name, output });
   };
-  const { code, errors } = await run(suite.command, { ...suite, onLine: (line) => suite.read(line, suite) });
+  const command = BESIDE.includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
+  const { code, errors } = await run(command, { ...suite, onLine: (line) => suite.read(line, suite) });
   const used = cpu() - counted;
   counted += used;
   const count = suite.tests.length || [...`${suite.output.join('\n')}\n${errors}`.matchAll(suite.count ?? /$^/g)].reduce((sum, [, n]) => sum + Number(n), 0);
@@ -172,15 +177,18 @@ const suites = [
   other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun', '--', `--parallel=${2 * CORES}`], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
+  ...(process.env.LINT ? [other('lint', '.', ['make', '--no-print-directory', 'lint'])] : []),
 ]
   .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))
   .sort((a, b) => rank(a) - rank(b));
-const queue = suites.filter(({ name }) => !ALONE.includes(name));
-const worker = async () => {
+const queue = suites.filter(({ name }) => !ALONE.includes(name) && !BESIDE.includes(name));
+const oneByOne = async (queue) => {
   for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
 };
-await Promise.all(Array.from({ length: CORES }, worker));
-for (const suite of suites.filter(({ name }) => ALONE.includes(name))) await finish(suite);
+const beside = Promise.all(suites.filter(({ name }) => BESIDE.includes(name)).map(finish));
+await Promise.all(Array.from({ length: CORES }, () => oneByOne(queue)));
+await oneByOne(ALONE.flatMap((alone) => suites.filter(({ name }) => name === alone)));
+await beside;
 
 const slowest = suites.flatMap(({ tests }) => tests).sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
 if (slowest.length > 0) console.log('\nThe slowest tests:');

@@ -2,7 +2,7 @@
 
 fn main() {
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("macos") {
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-undefined,dynamic_lookup");
+        println!("cargo::rustc-link-arg-examples=-Wl,-undefined,dynamic_lookup");
     }
     println!("cargo::rerun-if-changed=build.rs");
 }

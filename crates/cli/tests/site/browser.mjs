@@ -67,10 +67,9 @@ export class Browser {
     return promise;
   }
 
-  /** A new tab, of a person whom nobody knows. */
+  /** A new tab. The page keeps nothing in the browser, so tabs share a profile: one of their own costs as much as a test. */
   async tab({ width = 1280, height = 800, dark = false, scale = 1 } = {}) {
-    const { browserContextId } = await this.send('Target.createBrowserContext');
-    const { targetId } = await this.send('Target.createTarget', { url: 'about:blank', browserContextId });
+    const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' });
     const { sessionId } = await this.send('Target.attachToTarget', { targetId, flatten: true });
     const tab = new Tab(this, sessionId);
     this.#listeners.set(sessionId, (method, params) => tab.hear(method, params));
