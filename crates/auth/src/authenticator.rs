@@ -6,7 +6,7 @@ use forebay_tls::{CertificateName, ClientCertificate};
 use serde_json::{Map, Value};
 
 use crate::{
-    CredentialKind, Identity, JwtSettings, KeySource, Refusal, SecretDigest, User,
+    CredentialKind, Identity, JwtSettings, KeySource, OidcClient, OidcSettings, Refusal, SecretDigest, User,
     authorization::{basic, bearer},
     jwt::Jwt,
     passwords::Passwords,
@@ -26,6 +26,8 @@ pub enum Method {
     ApiKeys(String, Vec<(SecretDigest, String, Vec<String>)>),
     /// A certificate in the TLS handshake, which names the client, and the scopes of all of them.
     Certificates(CertificateName, Vec<String>),
+    /// A cookie of a session that a login at an OpenID provider has begun.
+    Oidc(OidcSettings, Arc<KeySource>),
 }
 
 /// The outcome of a check.
@@ -50,6 +52,7 @@ enum Kind {
     Passwords(Arc<Passwords>),
     ApiKeys(String, Secrets),
     Certificates(CertificateName, Vec<String>),
+    Oidc(Arc<OidcClient>),
 }
 
 fn secrets(kind: CredentialKind, owned: Vec<(SecretDigest, String, Vec<String>)>) -> Secrets {
@@ -77,6 +80,9 @@ impl Authenticator {
             Method::Passwords(users) => Kind::Passwords(Arc::new(Passwords::new(users))),
             Method::ApiKeys(field, owned) => Kind::ApiKeys(field, secrets(CredentialKind::ApiKey, owned)),
             Method::Certificates(name, scopes) => Kind::Certificates(name, scopes),
+            Method::Oidc(settings, keys) => {
+                Kind::Oidc(Arc::new(OidcClient::new(name.clone(), settings, keys)))
+            }
         };
         Self { name, kind }
     }
@@ -86,12 +92,20 @@ impl Authenticator {
         match &self.kind {
             Kind::Jwt(_) | Kind::Tokens(_) | Kind::Passwords(_) => Some("authorization"),
             Kind::ApiKeys(field, _) => Some(field),
-            Kind::Certificates(..) => None,
+            Kind::Certificates(..) | Kind::Oidc(_) => None,
         }
     }
 
-    /// The scheme of its challenge in `WWW-Authenticate` (RFC 9110, 11.6.1) with the parameters that it always has. A field of API keys and
-    /// certificates have no registered scheme, but the status 401 demands one.
+    /// What logs browsers in, and checks their sessions, whose cookies [`Self::check`] does not see.
+    pub fn oidc(&self) -> Option<&Arc<OidcClient>> {
+        match &self.kind {
+            Kind::Oidc(client) => Some(client),
+            _ => None,
+        }
+    }
+
+    /// The scheme of its challenge in `WWW-Authenticate` (RFC 9110, 11.6.1) with the parameters that it always has. A field of API keys,
+    /// certificates and cookies have no registered scheme, but the status 401 demands one.
     pub fn challenge(&self) -> String {
         let name = &self.name;
         match &self.kind {
@@ -99,6 +113,7 @@ impl Authenticator {
             Kind::Passwords(_) => format!("Basic realm=\"{name}\", charset=\"UTF-8\""),
             Kind::ApiKeys(field, _) => format!("ApiKey realm=\"{name}\", field=\"{field}\""),
             Kind::Certificates(..) => format!("ClientCertificate realm=\"{name}\""),
+            Kind::Oidc(_) => format!("Cookie realm=\"{name}\""),
         }
     }
 
@@ -118,6 +133,7 @@ impl Authenticator {
             }
             Kind::ApiKeys(_, keys) => value.ok_or(Refusal::Missing).and_then(|key| keys.owner(key)),
             Kind::Certificates(name, scopes) => check_certificate(*name, scopes, certificate),
+            Kind::Oidc(_) => Err(Refusal::Missing),
         };
         Checked::Now(checked)
     }

@@ -49,6 +49,29 @@ pub(crate) fn check(
     settings: &JwtSettings,
     now: SystemTime,
 ) -> Result<(Identity, SystemTime), Refusal> {
+    let (subject, until) = check_registered(claims, settings, now)?;
+    let identity = Identity::new(
+        subject.to_owned(),
+        CredentialKind::Jwt,
+        scopes(claims)?,
+        selected(claims, settings),
+    );
+    Ok((identity, until))
+}
+
+/// The claims that handlers get, as far as the token has them.
+pub(crate) fn selected(claims: &Map<String, Value>, settings: &JwtSettings) -> Map<String, Value> {
+    let selected = settings.claims.iter();
+    let selected = selected.filter_map(|name| Some((name.clone(), claims.get(name)?.clone())));
+    selected.collect()
+}
+
+/// Checks whose the claims are, for whom, and when. Returns their subject, and until when they are good.
+pub(crate) fn check_registered<'c>(
+    claims: &'c Map<String, Value>,
+    settings: &JwtSettings,
+    now: SystemTime,
+) -> Result<(&'c str, SystemTime), Refusal> {
     let missing = |claim| Refusal::Claim { claim };
     let expires = time(claims, "exp")?.ok_or(missing("exp"))?;
     let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -75,22 +98,14 @@ pub(crate) fn check(
     if subject.is_empty() {
         return Err(missing("sub"));
     }
-    let selected = settings.claims.iter();
-    let selected = selected.filter_map(|name| Some((name.clone(), claims.get(name)?.clone())));
-    let identity = Identity::new(
-        subject.to_owned(),
-        CredentialKind::Jwt,
-        scopes(claims)?,
-        selected.collect(),
-    );
     // A cached token is good for as long as one that is verified now.
     let until =
         UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(expires + leeway_s).unwrap_or(Duration::MAX));
-    Ok((identity, until.unwrap_or(now)))
+    Ok((subject, until.unwrap_or(now)))
 }
 
 /// A date in seconds (RFC 7519, 2).
-fn time(claims: &Map<String, Value>, claim: &'static str) -> Result<Option<f64>, Refusal> {
+pub(crate) fn time(claims: &Map<String, Value>, claim: &'static str) -> Result<Option<f64>, Refusal> {
     match claims.get(claim) {
         None => Ok(None),
         Some(Value::Number(seconds)) => match seconds.as_f64().filter(|seconds| seconds.is_finite()) {
@@ -101,7 +116,7 @@ fn time(claims: &Map<String, Value>, claim: &'static str) -> Result<Option<f64>,
     }
 }
 
-fn text<'c>(claims: &'c Map<String, Value>, claim: &'static str) -> Result<&'c str, Refusal> {
+pub(crate) fn text<'c>(claims: &'c Map<String, Value>, claim: &'static str) -> Result<&'c str, Refusal> {
     claims
         .get(claim)
         .and_then(Value::as_str)
@@ -110,12 +125,6 @@ fn text<'c>(claims: &'c Map<String, Value>, claim: &'static str) -> Result<&'c s
 
 /// The scopes in `scope` (RFC 8693, 4.2), or in `scp`, which some issuers have instead: words separated by spaces, or a list.
 fn scopes(claims: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
-    let words = |text: &str| {
-        text.split(' ')
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
     let Some(written) = claims.get("scope").or_else(|| claims.get("scp")) else {
         return Ok(Vec::new());
     };
@@ -128,4 +137,10 @@ fn scopes(claims: &Map<String, Value>) -> Result<Vec<String>, Refusal> {
         }
         _ => Err(malformed),
     }
+}
+
+/// The words of a list as OAuth writes it (RFC 6749, 3.3).
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let words = text.split(' ').filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
 }

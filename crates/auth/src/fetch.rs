@@ -1,14 +1,15 @@
-//! Fetches key sets, each within a limit of time and of size.
+//! Requests to token issuers, each within a limit of time and of size.
 
 use std::{error::Error as StdError, path::Path, time::Duration};
 
 use bytes::Bytes;
 use forebay_tls::CertificateError;
 use http::{
-    Uri,
+    StatusCode, Uri,
     header::{ACCEPT, USER_AGENT},
+    request::Builder,
 };
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -18,8 +19,8 @@ use tokio::time::timeout;
 
 /// From the first byte of a request to the last of its response.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
-/// The longest key set: a key has some hundred bytes.
-const KEY_SET_BYTES_MAX: usize = 256 << 10;
+/// The longest response: a key has some hundred bytes.
+const RESPONSE_BYTES_MAX: usize = 256 << 10;
 
 /// No response, or none that is of use.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +44,7 @@ fn with_causes(error: &dyn StdError) -> String {
 }
 
 #[derive(Debug)]
-pub(crate) struct Fetcher(Client<HttpsConnector<HttpConnector>, Empty<Bytes>>);
+pub(crate) struct Fetcher(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
 impl Fetcher {
     /// Asks servers whose certificates are of the authorities in a PEM file, or of those that the system trusts.
@@ -57,24 +58,31 @@ impl Fetcher {
         Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
     }
 
+    /// The body of a document.
     pub(crate) async fn get(&self, url: &Uri) -> Result<Bytes, FetchError> {
-        let request = http::Request::get(url)
-            .header(ACCEPT, "application/jwk-set+json, application/json")
+        let request = http::Request::get(url).header(ACCEPT, "application/jwk-set+json, application/json");
+        match self.send(request, Bytes::new()).await? {
+            (status, body) if status.is_success() => Ok(body),
+            (status, _) => Err(FetchError::Status(status.as_u16())),
+        }
+    }
+
+    /// The status and the body of a response. Redirections are not followed: they could lead to keys of somebody else.
+    pub(crate) async fn send(
+        &self,
+        request: Builder,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), FetchError> {
+        let request = request
             .header(USER_AGENT, concat!("forebay/", env!("CARGO_PKG_VERSION")))
-            .body(Empty::new())
+            .body(Full::new(body))
             .map_err(|error| FetchError::Failed(error.into()))?;
         let sent = self.0.request(request);
         let response = async {
-            let (head, body) = sent
-                .await
-                .map_err(|error| FetchError::Failed(error.into()))?
-                .into_parts();
-            // Redirections are not followed: they could lead to keys of somebody else.
-            if !head.status.is_success() {
-                return Err(FetchError::Status(head.status.as_u16()));
-            }
-            let body = Limited::new(body, KEY_SET_BYTES_MAX).collect().await;
-            Ok(body.map_err(FetchError::Failed)?.to_bytes())
+            let response = sent.await.map_err(|error| FetchError::Failed(error.into()))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
+            Ok((head.status, body.map_err(FetchError::Failed)?.to_bytes()))
         };
         timeout(FETCH_TIME_MAX, response)
             .await

@@ -16,6 +16,8 @@ pub enum CredentialKind {
     ApiKey,
     /// A certificate, in the TLS handshake.
     Certificate,
+    /// The session that a login by OpenID Connect has begun.
+    Oidc,
 }
 
 impl CredentialKind {
@@ -27,6 +29,7 @@ impl CredentialKind {
             Self::Password => "password",
             Self::ApiKey => "api_key",
             Self::Certificate => "certificate",
+            Self::Oidc => "oidc",
         }
     }
 }

@@ -7,6 +7,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, crypto, decode_header};
+use serde_json::{Map, Value};
 
 use crate::{
     Identity, KeySource, Refusal,
@@ -51,30 +52,51 @@ impl Jwt {
         }
     }
 
+    pub(crate) fn settings(&self) -> &JwtSettings {
+        &self.settings
+    }
+
     pub(crate) fn keys(&self) -> &Arc<KeySource> {
         &self.keys
     }
 
     /// Verifies a token by the keys that are known now.
     pub(crate) fn verify(&self, token: &[u8], now: SystemTime) -> Result<Arc<Identity>, Refusal> {
-        let bytes_max = self.settings.token_bytes_max;
-        if token.len() > bytes_max {
-            return Err(Refusal::TooLong { bytes_max });
-        }
+        self.check_length(token)?;
         let (keys, version) = self.keys.current();
         let digest: Digest = digest(&[token]);
         if let Some(identity) = self.verified.get(&digest, now, version) {
             return Ok(identity);
         }
-        let claims = self.signed_claims(token, &keys)?;
+        let (claims, _) = self.signed_claims(token, &keys)?;
         let (identity, until) = claims::check(&claims.0, &self.settings, now)?;
         let identity = Arc::new(identity);
         self.verified.put(digest, &identity, now, until, version);
         Ok(identity)
     }
 
-    /// The claims of a token whose signature is valid. Nothing of the claims is looked at before.
-    fn signed_claims(&self, token: &[u8], keys: &KeySet) -> Result<Object, Refusal> {
+    /// The claims of a token that is good now, and the algorithm of its signature.
+    pub(crate) fn claims(
+        &self,
+        token: &[u8],
+        now: SystemTime,
+    ) -> Result<(Map<String, Value>, Algorithm), Refusal> {
+        self.check_length(token)?;
+        let (claims, algorithm) = self.signed_claims(token, &self.keys.current().0)?;
+        claims::check_registered(&claims.0, &self.settings, now)?;
+        Ok((claims.0, algorithm))
+    }
+
+    fn check_length(&self, token: &[u8]) -> Result<(), Refusal> {
+        let bytes_max = self.settings.token_bytes_max;
+        if token.len() > bytes_max {
+            return Err(Refusal::TooLong { bytes_max });
+        }
+        Ok(())
+    }
+
+    /// The claims of a token whose signature is valid, and its algorithm. Nothing of the claims is looked at before.
+    fn signed_claims(&self, token: &[u8], keys: &KeySet) -> Result<(Object, Algorithm), Refusal> {
         let malformed = |what| Refusal::Malformed { what };
         let not_a_token = malformed("it is not a signed JSON Web Token");
         let token = str::from_utf8(token).map_err(|_| not_a_token.clone())?;
@@ -106,10 +128,8 @@ impl Jwt {
             return Err(Refusal::Signature);
         }
         let claims = URL_SAFE_NO_PAD.decode(payload).ok();
-        claims
-            .and_then(|claims| serde_json::from_slice(&claims).ok())
-            .ok_or(malformed(
-                "its claims are not a JSON object in which each name comes once",
-            ))
+        let claims = claims.and_then(|claims| serde_json::from_slice(&claims).ok());
+        let not_claims = malformed("its claims are not a JSON object in which each name comes once");
+        Ok((claims.ok_or(not_claims)?, header.alg))
     }
 }

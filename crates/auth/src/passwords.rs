@@ -13,13 +13,13 @@ use std::{
 };
 
 use argon2::{Argon2, Params, PasswordHasher as _, PasswordVerifier as _, password_hash::phc};
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Map;
 use tokio::sync::Semaphore;
 
 use crate::{
     CredentialKind, Identity, Refusal,
     cache::{Cache, Digest, digest},
+    random,
 };
 
 /// How long a password that has been found right is not checked again.
@@ -84,8 +84,7 @@ impl fmt::Display for PasswordHash {
 impl PasswordHash {
     /// Hashes a password, with a random salt.
     pub fn of(password: &[u8]) -> Self {
-        let mut salt = [0; 16];
-        fill(&mut salt);
+        let salt: [u8; 16] = random();
         let hash = Argon2::default().hash_password_with_salt(password, &salt);
         Self(hash.expect("the default cost and a salt of 16 bytes can be used"))
     }
@@ -93,12 +92,6 @@ impl PasswordHash {
     fn is_of(&self, password: &[u8]) -> bool {
         Argon2::default().verify_password(password, &self.0).is_ok()
     }
-}
-
-fn fill(bytes: &mut [u8]) {
-    SystemRandom::new()
-        .fill(bytes)
-        .expect("the system has random numbers");
 }
 
 /// A user.
@@ -136,14 +129,12 @@ impl Passwords {
             let identity = Identity::new(name.clone(), CredentialKind::Password, user.scopes, Map::new());
             (name, (user.password, Arc::new(identity)))
         };
-        let mut key = Digest::default();
-        fill(&mut key);
         // Half of the cores, so that passwords do not hold up everything else.
         let at_a_time = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
         Self {
             users: users.into_iter().map(user).collect(),
             verified: Cache::default(),
-            key,
+            key: random(),
             running: Arc::new(Semaphore::new(at_a_time)),
             waiting: AtomicUsize::new(0),
         }

@@ -51,6 +51,9 @@ pub enum Refusal {
     /// No one has this token, key or password.
     #[error("the credentials are wrong")]
     Wrong,
+    /// The cookie is not one of a session, or the session has ended.
+    #[error("the session has ended, or is not one of this server: log in again")]
+    Session,
     /// The certificate does not have the name that is asked for.
     #[error("the client certificate has no name of the expected kind (certificate.name)")]
     Nameless,

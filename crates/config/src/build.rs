@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_clients::RedisOptions;
 
-use crate::auth::Auth;
+use crate::auth::{Auth, LoginPath, check_login_paths};
 use crate::clients::{KafkaCluster, MailServer, S3Bucket};
 use crate::error::{Noted, nearest};
 use crate::fields::{Fields, Value};
@@ -214,6 +214,7 @@ impl<'a> Context<'a> {
         check_rewrites(&routes, self);
         config.check_auth(&routes, self);
         config.routes = routes.into_iter().map(|(route, _)| route).collect();
+        check_login_paths(&config, self.sections.of("auth"), self);
         Some(config)
     }
 
@@ -315,7 +316,7 @@ impl<'a> Context<'a> {
     pub(crate) fn secret(&mut self, variable: &str, entry: Entry<'a>) -> Option<Secret> {
         let value = (self.environment.env)(variable).unwrap_or_default();
         if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let what = if entry.key.name == "secret" {
+            let what = if entry.key.name.ends_with("secret") {
                 "secret"
             } else {
                 "token"
@@ -331,6 +332,11 @@ impl<'a> Context<'a> {
 }
 
 impl Config {
+    /// The paths that the server answers itself for logins, for each host that has routes with such a login.
+    pub fn login_paths(&self) -> Vec<LoginPath> {
+        LoginPath::all(self)
+    }
+
     /// Number of threads that run statements on a database: I/O threads for routes, the executors of scripts and rules that may use it, and
     /// one thread for handlers in pools, unless these connect themselves.
     pub fn sql_threads(&self, database: &str) -> usize {

@@ -51,7 +51,7 @@ mod workflow;
 use std::io::Read;
 use std::path::Path;
 
-pub use auth::{ApiKeyAuth, Auth, CertificateAuth, JwtAuth, TokenAuth, UserAuth};
+pub use auth::{ApiKeyAuth, Auth, CertificateAuth, JwtAuth, LoginPath, OidcAuth, TokenAuth, UserAuth};
 pub use build::Config;
 pub use clients::{KafkaCluster, MailServer, S3Bucket};
 pub use confine::Confine;

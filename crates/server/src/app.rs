@@ -43,7 +43,7 @@ use crate::{
     failure::Refusal,
     front::{Client, Head},
     logging::{self, AccessLog, LogExporter, LoggingError, WorkflowLogs},
-    metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, name_of},
+    metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, login_name, name_of},
     openapi::{Sources, WrittenDocument},
     otlp::MetricsExporter,
     policy::{
@@ -56,9 +56,9 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, End, FilesTarget, OpenApiTarget, Origins, PoolTarget, ProxyTarget,
-        RecordsTarget, RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Tagged,
-        Target, TqlTarget, Via, WorkflowTarget, pool,
+        Bounds, BufferUsage, Cors, End, FilesTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget,
+        ProxyTarget, RecordsTarget, RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget,
+        StoreTarget, Tagged, Target, TqlTarget, Via, WorkflowTarget, pool,
         pool::PoolWorkers,
         template,
         workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
@@ -146,6 +146,8 @@ pub(crate) struct App {
     pub(crate) challenges: Arc<Challenges>,
     /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
     pub(crate) has_http_challenges: bool,
+    /// Whether browsers log in here, so that requests may have cookies of logins.
+    has_logins: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// With `--watch`, why the newest code is not in force.
@@ -184,7 +186,7 @@ impl KeptPools {
 pub(crate) struct Route {
     pub(crate) deadline: Duration,
     pub(crate) body_bytes_max: u64,
-    /// Origins allowed to make changes; only on routes that change stored data without a handler.
+    /// Origins allowed to make changes; only on routes that change stored data without a handler, and on those that sessions of browsers open.
     pub(crate) origins: Option<Origins>,
     pub(crate) cors: Option<Cors>,
     pub(crate) policies: Policies,
@@ -209,14 +211,20 @@ impl Route {
         }
         let policies: SmallVec<[_; 2]> = request
             .via
-            .map(|via| &via.0.policies)
+            .map(|via| &via.route.policies)
             .into_iter()
             .chain([&self.policies])
             .collect();
-        let origins = self.origins.as_ref().map(|origins| (origins, self.cors.as_ref()));
+        let origins = self.origins.as_ref();
+        let origins = origins.or(request.via.and_then(|via| via.route.origins.as_ref()));
+        let origins = origins.map(|origins| (origins, self.cors.as_ref()));
         let left = admit(&policies, origins, request, client).await?;
-        let changed = Policies::change_request(&policies, request.head);
-        let of_target = changed.as_deref().map(|head| Request { head, ..*request });
+        // Sessions are for the server alone: handlers and other servers could otherwise act as their users elsewhere.
+        let has_logins = request.app.has_logins && !matches!(self.target, Target::Login(_));
+        let without = has_logins.then(|| request.head.without_login_cookies()).flatten();
+        let changed = Policies::change_request(&policies, without.as_ref().unwrap_or(request.head));
+        let head = changed.as_deref().or(without.as_ref());
+        let of_target = head.map(|head| Request { head, ..*request });
         let of_target = of_target.as_ref().unwrap_or(request);
         if let Some(schema) = &self.body_schema {
             schema.check(of_target, client).await?;
@@ -446,7 +454,12 @@ impl App {
             kept: &services.kept,
         };
         let rules = config.routes.iter().map(|route| rules(route, &parts, services));
+        let logins = config.login_paths();
+        let logins = logins
+            .iter()
+            .map(|login| Ok(vec![login_rule(login, &parts, services)]));
         let router = rules
+            .chain(logins)
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| stop_started())?;
@@ -462,6 +475,7 @@ impl App {
                 0 => Vec::new(),
                 seconds => format!("strict-transport-security: max-age={seconds}\r\n").into_bytes(),
             },
+            has_logins: config.auth.values().any(|auth| auth.oidc.is_some()),
             router,
             pools,
             health_checks,
@@ -558,6 +572,11 @@ fn rules(
         // A rewritten request has the CORS of the route that answers it.
         let is_rewrite = matches!(route.target, config::Target::Rewrite(_));
         let cors = route.cors.as_ref().or(of_policies).filter(|_| !is_rewrite);
+        let required = config.auth_requirement(Some(route));
+        let has_sessions = required
+            .any_of
+            .iter()
+            .any(|name| config.auth[name].oidc.is_some());
         Ok(Rule {
             methods: route.methods().to_vec(),
             host: route.host.clone(),
@@ -576,6 +595,8 @@ fn rules(
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
                         Some(Origins::new(route, cors))
                     }
+                    // Browsers send the cookie of a session with requests of other origins' pages, too, if these are of the same site.
+                    _ if has_sessions => Some(Origins::new(route, cors)),
                     _ => None,
                 },
                 cors: cors.map(Cors::new),
@@ -583,11 +604,32 @@ fn rules(
                 policies,
                 headers,
                 target: target(route, kind, parts)?,
-                counts: services.routes.of(route),
+                counts: services.routes.of(name_of(route)),
             },
         })
     };
     route.paths().map(rule).collect()
+}
+
+/// The rule of a path that the server answers itself for logins. The policies of the server hold for it.
+fn login_rule(login: &config::LoginPath, parts: &Parts<'_>, services: &Services) -> Rule<Route> {
+    let server = &parts.config.server;
+    let policies = Policies::new(None, parts.policies).without_auth();
+    let client = parts.policies.authenticators[&login.auth]
+        .oidc()
+        .expect("the configuration was checked");
+    login.rule(Route {
+        deadline: server.deadline,
+        body_bytes_max: server.body_bytes_max,
+        body_schema: None,
+        origins: None,
+        cors: None,
+        compression: None,
+        headers: policies.headers.clone(),
+        policies,
+        target: Target::Login(LoginTarget::new(Arc::clone(client), login.is_logout())),
+        counts: services.routes.of(login_name(login)),
+    })
 }
 
 fn headers(route: &config::Route, policies: &Policies) -> HeaderLines {

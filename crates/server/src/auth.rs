@@ -7,13 +7,15 @@ use std::{
 };
 
 use forebay_auth::{
-    Authenticator, Checked, Identity, KeyLocation, KeySource, KeySourceError, Method, Refusal, SecretDigest,
+    Authenticator, Checked, Identity, KeyLocation, KeySource, KeySourceError, Method, OidcClient, Redirect,
+    Refusal, SecretDigest,
 };
 use parking_lot::Mutex;
 
 use crate::{
     config,
     front::{Client, Head},
+    reply::HeaderLines,
     target::{End, Request, wait_for},
 };
 
@@ -66,6 +68,9 @@ fn method(auth: &config::Auth, known: &KeySources) -> Result<Method, KeySourceEr
         let location = jwt.keys().expect("the configuration was checked");
         return Ok(Method::Jwt(jwt.settings(), key_source(location, known)?));
     }
+    if let Some(oidc) = &auth.oidc {
+        return Ok(Method::Oidc(oidc.settings(), key_source(oidc.keys(), known)?));
+    }
     if let Some(certificate) = &auth.certificate {
         return Ok(Method::Certificates(certificate.name, certificate.scopes.clone()));
     }
@@ -89,7 +94,7 @@ fn method(auth: &config::Auth, known: &KeySources) -> Result<Method, KeySourceEr
 fn key_source(location: KeyLocation, known: &KeySources) -> Result<Arc<KeySource>, KeySourceError> {
     let mut known = known.lock();
     known.retain(|source| source.strong_count() > 0);
-    let is_url = matches!(location, KeyLocation::Url { .. });
+    let is_url = !matches!(location, KeyLocation::File(_));
     let kept = known.iter().filter_map(Weak::upgrade);
     let mut kept = kept.filter(|source| is_url && *source.location() == location);
     if let Some(kept) = kept.next() {
@@ -134,9 +139,11 @@ impl RouteAuth {
         let now = SystemTime::now();
         let mut refused: Option<(usize, Refusal)> = None;
         for (at, (name, authenticator)) in self.any_of.iter().enumerate() {
-            let checked = match credentials(authenticator, request.head) {
-                Ok(value) => authenticator.check(value, request.certificate, now),
-                Err(refusal) => Checked::Now(Err(refusal)),
+            let cookie = |name: &str| request.head.cookie(name);
+            let checked = match (authenticator.oidc(), credentials(authenticator, request.head)) {
+                (Some(oidc), _) => Checked::Now(oidc.session(request.site(), cookie, now)),
+                (None, Ok(value)) => authenticator.check(value, request.certificate, now),
+                (None, Err(refusal)) => Checked::Now(Err(refusal)),
             };
             let checked = match checked {
                 Checked::Now(checked) => checked,
@@ -156,6 +163,13 @@ impl RouteAuth {
             }
         }
         let (at, cause) = refused.expect("a route with `auth` has at least one way");
+        let oidc = self.any_of.iter().find_map(|(_, way)| way.oidc());
+        if let Some(oidc) = oidc
+            && matches!(cause, Refusal::Missing | Refusal::Session)
+            && is_navigation(request.head)
+        {
+            return Err(login(oidc, request, client, now).await?.into());
+        }
         let challenges = self.challenges(|way| {
             let is_wrong = way == at && cause != Refusal::Missing;
             is_wrong.then(|| format!("error=\"invalid_token\", error_description=\"{cause}\""))
@@ -189,6 +203,46 @@ impl RouteAuth {
     }
 }
 
+/// Whether a browser opens a page, so that it can be sent to a login. What a page fetches cannot.
+fn is_navigation(head: &Head) -> bool {
+    let accept = head.field("accept").unwrap_or_default();
+    head.method() == "GET"
+        && memchr::memmem::find(accept, b"text/html").is_some()
+        && head
+            .field("sec-fetch-mode")
+            .is_none_or(|mode| mode == b"navigate")
+}
+
+/// Sends a browser to the issuer, from where it returns to the address that it has asked for.
+async fn login(
+    oidc: &OidcClient,
+    request: &Request<'_>,
+    client: &mut dyn Client,
+    now: SystemTime,
+) -> Result<crate::failure::Refusal, End> {
+    let asked = request.via.map_or(request.head, |via| via.head);
+    let mut address = asked.path().to_owned();
+    if !asked.query().is_empty() {
+        address.push('?');
+        address.push_str(&String::from_utf8_lossy(asked.query()));
+    }
+    client.before_waiting().await?;
+    let begun = oidc.begin(request.site(), &address, |name| asked.cookie(name), now);
+    Ok(match wait_for(begun, request.deadline, client).await? {
+        Ok(redirect) => crate::failure::Refusal::Auth(Box::new(AuthFailure::Login(redirect))),
+        Err(error) => crate::failure::Refusal::Login(error),
+    })
+}
+
+/// The fields that send a browser on.
+pub(crate) fn put_redirect(headers: &mut HeaderLines, redirect: &Redirect) {
+    headers.push_known("location", &redirect.location);
+    for cookie in &redirect.cookies {
+        headers.push_known("set-cookie", cookie);
+    }
+    headers.push_known("cache-control", "no-store");
+}
+
 /// The value of the field that the authenticator reads.
 fn credentials<'h>(authenticator: &Authenticator, head: &'h Head) -> Result<Option<&'h [u8]>, Refusal> {
     let Some(field) = authenticator.field() else {
@@ -215,12 +269,16 @@ pub(crate) enum AuthFailure {
     /// It may not do what the route is for.
     #[error("the scope `{scope}` is needed here (scopes)")]
     Scope { scope: String, challenges: Vec<String> },
+    /// It is sent to a login.
+    #[error("log in at the issuer")]
+    Login(Redirect),
 }
 
 impl AuthFailure {
     pub(crate) fn challenges(&self) -> &[String] {
         match self {
             Self::Refused { cause, .. } if cause.is_temporary() => &[],
+            Self::Login(_) => &[],
             Self::Refused { challenges, .. } | Self::Scope { challenges, .. } => challenges,
         }
     }

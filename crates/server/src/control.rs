@@ -14,7 +14,7 @@ use crate::{
     },
     config::{Route, Target},
     failure,
-    metrics::exposition,
+    metrics::{exposition, name_of},
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
     server::Shared,
@@ -292,7 +292,7 @@ impl Control {
             .config
             .routes
             .iter()
-            .map(|route| (self.shared.services.routes.of(route).name().to_owned(), route))
+            .map(|route| (name_of(route), route))
             .collect();
         let found: Vec<(String, Target)> = named
             .iter()

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc, time::Duration};
 
+use forebay_auth::LoginError;
 use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
 use forebay_workflow::{FailureKind, WorkflowFailure};
@@ -12,7 +13,11 @@ pub(crate) use forebay_workflow::with_causes;
 
 pub(crate) use self::sql::SqlFailure;
 use crate::{
-    auth::AuthFailure, conditions::TagsError, policy::Left, reply::Reply, store::path::PathError,
+    auth::{AuthFailure, put_redirect},
+    conditions::TagsError,
+    policy::Left,
+    reply::Reply,
+    store::path::PathError,
     watch::Problem,
 };
 
@@ -125,7 +130,7 @@ pub(crate) enum Refusal {
     #[error("more than {} requests in the time that they may take (policy.NAME.rate_limits)", left.limit)]
     RateLimited { left: Left },
     #[error(
-        "the request comes from a page of another site ({origin}); to allow it, add that origin to `origins` of the route"
+        "the request comes from a page of another site ({origin}); to allow it, add that origin to `cors.origins` of the route, or to its `origins` if it has `store`, `records` or `tql`"
     )]
     OtherOrigin { origin: String },
     #[error("{queue_max} writes wait for the store already (store.queue_max)")]
@@ -164,6 +169,10 @@ pub(crate) enum Refusal {
     Workflow(WorkflowFailure),
     #[error(transparent)]
     Auth(Box<AuthFailure>),
+    #[error(transparent)]
+    Login(LoginError),
+    #[error("a session is ended by pages of this site only: open this address in a window of its own")]
+    LogoutElsewhere,
     #[error("the newest code is not in force: {0}")]
     NewestCode(Arc<Problem>),
 }
@@ -171,6 +180,8 @@ pub(crate) enum Refusal {
 /// Failure classes, each with one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
+    /// The client is to log in elsewhere.
+    SeeOther,
     BadRequest,
     /// The target cannot use the input of an otherwise valid HTTP request.
     BadInput,
@@ -206,6 +217,7 @@ pub(crate) enum Class {
 impl Class {
     const fn status(self) -> u16 {
         match self {
+            Self::SeeOther => 303,
             Self::BadRequest | Self::BadInput => 400,
             Self::Unauthorized => 401,
             Self::Forbidden => 403,
@@ -439,6 +451,18 @@ impl Refusal {
                 AuthFailure::Refused { cause, .. } if cause.is_temporary() => Class::Overload,
                 AuthFailure::Refused { .. } => Class::Unauthorized,
                 AuthFailure::Scope { .. } => Class::Forbidden,
+                AuthFailure::Login(_) => Class::SeeOther,
+            },
+            Self::Login(error) => match error {
+                LoginError::NotReady | LoginError::Busy => Class::Overload,
+                LoginError::Unknown | LoginError::Malformed { .. } | LoginError::Code => Class::BadInput,
+                LoginError::Insecure | LoginError::OtherIssuer | LoginError::Refused { .. } => {
+                    Class::Forbidden
+                }
+                LoginError::Unavailable { .. } | LoginError::IdToken(_) | LoginError::Claim { .. } => {
+                    Class::BadGateway
+                }
+                LoginError::TooLong { .. } => Class::Internal,
             },
             Self::BodySchema(_) => Class::Unprocessable,
             Self::Precondition => Class::Precondition,
@@ -455,6 +479,7 @@ impl Refusal {
             | Self::NoStoreHere
             | Self::AddressDenied { .. }
             | Self::OtherOrigin { .. }
+            | Self::LogoutElsewhere
             | Self::ReleasesNotAllowed => Class::Forbidden,
             Self::RateLimited { .. } => Class::TooMany,
             Self::CallQueueFull { .. }
@@ -554,6 +579,11 @@ impl Refusal {
                 tracing::warn!(target: "forebay::upstream", request_id, "{failure}");
                 true
             }
+            Self::Login(error) if matches!(self.class(), Class::BadGateway | Class::Internal) => {
+                let cause = error.cause();
+                tracing::warn!(target: "forebay::auth", request_id, cause, "a login fails: {error}");
+                true
+            }
             Self::Workflow(failure) => failure.log(request_id),
             Self::Sql(failure) => failure.log(request_id),
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
@@ -633,6 +663,9 @@ impl Refusal {
             Self::Auth(failure) => {
                 for challenge in failure.challenges() {
                     headers.push_known("www-authenticate", challenge);
+                }
+                if let AuthFailure::Login(redirect) = &**failure {
+                    put_redirect(headers, redirect);
                 }
             }
             Self::WrongToken { .. } => headers.push_known("www-authenticate", WRONG_TOKEN),

@@ -70,6 +70,13 @@ fn check_parts(head: &Head) {
         "what a head means has one reading"
     );
     assert!(head.framing == Framing::None || lengths == 1);
+    if let Some(bare) = head.without_login_cookies() {
+        let mut names = bare.cookies().map(|(name, _)| name);
+        assert!(
+            !names.any(forebay_auth::is_login_cookie),
+            "handlers see no session"
+        );
+    }
     for (name, value) in head.fields() {
         assert!(!name.is_empty() && !name.iter().any(u8::is_ascii_uppercase));
         assert!(

@@ -214,7 +214,7 @@ impl Shared {
         });
         if !matches!(&result, Ok(reloaded) if reloaded.failing.is_empty()) {
             self.reloading.refused.fetch_add(1, Ordering::Relaxed);
-            self.services.routes.keep(&self.front.app().config.routes);
+            self.services.routes.keep(&self.front.app().config);
         }
         result
     }
@@ -300,7 +300,7 @@ impl Shared {
         before.end_health_checks();
         app.keep_certificates(&self.services.acme);
         self.reloading.generation.store(generation, Ordering::Release);
-        self.services.routes.keep(&app.config.routes);
+        self.services.routes.keep(&app.config);
         self.services.scripts.keep(|name| {
             app.config.scripts.contains_key(name) || name == WORKFLOW_COUNTS && app.config.workflow.is_some()
         });

@@ -82,7 +82,7 @@ export interface User {
   /** Its name: of the user, the client or the device. */
   readonly subject: string;
   /** What it has presented. */
-  readonly kind: 'jwt' | 'token' | 'password' | 'api_key' | 'certificate';
+  readonly kind: 'jwt' | 'token' | 'password' | 'api_key' | 'certificate' | 'oidc';
   /** What it may do. */
   readonly scopes: readonly string[];
   /** What else is known of it: the claims of its token that the configuration selects, or the names in its certificate. */

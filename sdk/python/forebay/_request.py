@@ -25,7 +25,7 @@ class User(NamedTuple):
 
     #: Its name: of the user, the client or the device.
     subject: str
-    #: What it has presented: `jwt`, `token`, `password`, `api_key` or `certificate`.
+    #: What it has presented: `jwt`, `token`, `password`, `api_key`, `certificate` or `oidc`.
     kind: str
     #: What it may do.
     scopes: List[str]

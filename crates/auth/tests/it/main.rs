@@ -4,5 +4,8 @@
 
 mod issuer;
 mod key_source;
+mod login_failures;
+mod logins;
 mod methods;
+mod provider;
 mod tokens;

@@ -269,6 +269,7 @@ sql = { source = "main", statements = ["delete from a where id = :id", "insert i
 pub(crate) fn everything() -> Project {
     let mut project = Project::new();
     project.env.push(("HOST", "db".to_owned()));
+    project.env.push(("COOKIES", "s3cret".repeat(6)));
     project
 }
 

@@ -52,6 +52,18 @@ header = "X-Key"
 sha256 = "7595E8026fb4b6cf2a06bda9d72a318764d41d1cd7037638091a800307161988"
 [auth.devices]
 certificate = { name = "uri" }
+[auth.browsers.oidc]
+issuer = "https://id.example.org/realms/shop"
+issuer_ca = "page.html"
+client_id = "shop"
+client_secret = "HOST"
+cookie_secret = "COOKIES"
+callback = "/login/callback"
+logout = "/logout"
+scopes = ["email", "profile"]
+claims = ["email"]
+session = "30m"
+algorithms = ["RS256", "EdDSA"]
 [admin]
 listen = "unix:admin.sock"
 unix_mode = "0600"
@@ -249,6 +261,11 @@ const WRONG: &[&str] = &[
     "[auth.a.jwt]\nissuer = 'a'\naudience = 'a'\njwks = 'http://id.example.org/keys'\njwks_file = 'no.json'\nalgorithms = ['HS256',\n'none']\n[auth.b.jwt]\nissuer = 'a'\naudience = 'a'\njwks_file = 'page.html'\njwks_refresh = '1m'\n[auth.c.jwt]\nissuer = 'a'\naudience = 'a'\njwks = 'a b'",
     "[auth.a.jwt]\nissuer = 'a'\naudience = []\nleeway = '1h'\n[auth.b]\ncertificate = { name = 'cn' }",
     "[auth.a]\ncertificate = {}\n[auth.b.basic.a]\npassword = '$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$T7WIf0iSpR0fZg4y3YsXKCfv2kkKNfYlsL1K4JzrN4k'\n[[route]]\npath = '/a'\nauth = ['c']\nscopes = ['a']\nrespond = {}\n[[route]]\npath = '/b'\nscopes = ['a']\nrespond = {}",
+    "[auth.a.oidc]\nsession = '1s'\nalgorithms = []",
+    "[auth.a.oidc]\nissuer = 'http://id.example.org'\nclient_id = 'a'\ncookie_secret = 'a b'\ncallback = 'a'\nlogout = '/a/:b'\nscopes = ['a b',\n'']\n[auth.b.oidc]\nissuer = 'https://id.example.org?a'\nclient_id = 'a'\nclient_secret = 'NONE'\ncookie_secret = 'COOKIES'\ncallback = '/b'",
+    "[auth.a.oidc]\nissuer = 'https://id.example.org'\nclient_id = 'a'\ncookie_secret = 'HOST'\ncallback = '/a/../b'",
+    "[auth.a.oidc]\nissuer = 'https://id.example.org'\nclient_id = 'a'\ncookie_secret = 'COOKIES'\ncallback = '/a'\nlogout = '/b'\n[[route]]\npath = '/b'\nmethods = 'POST'\nhost = 'A.example'\nauth = 'a'\nrespond = {}",
+    "[auth.a.oidc]\nissuer = 'https://id.example.org'\nclient_id = 'a'\ncookie_secret = 'COOKIES'\ncallback = '/a'\nlogout = '/a'\n[[route]]\npath = '/*'\nauth = 'a'\nrespond = {}",
     "[records]\ntype_key = 'a..b'\ndefault_kind = 'a b'\nrows_max = 0",
     "[records]\ntype_key = 'a..*'\ndefault_kind = 'a b'\ntime_zone = 'A'",
     "[pool.'a b']\nhandler = 'no.mjs'\ncwd = 'nowhere'\nworkers = { min = 2, max = 1 }\nstore = 'rw'\nsql = 'main'",

@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, mem::MaybeUninit, net::Ipv6Addr};
 
+use forebay_auth::is_login_cookie;
 use smallvec::SmallVec;
 
 use crate::failure::Refusal;
@@ -433,6 +434,39 @@ impl Head {
         Some(all)
     }
 
+    /// The names and values of cookies, in order (RFC 6265, 4.2).
+    pub(crate) fn cookies(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let fields = self.fields().filter(|(name, _)| *name == b"cookie");
+        let cookies = fields.flat_map(|(_, cookies)| cookies.split(|&byte| byte == b';'));
+        cookies.filter_map(|cookie| {
+            let at = memchr::memchr(b'=', cookie)?;
+            Some((cookie[..at].trim_ascii(), cookie[at + 1..].trim_ascii()))
+        })
+    }
+
+    /// The first value of a cookie.
+    pub(crate) fn cookie(&self, name: &str) -> Option<&[u8]> {
+        self.cookies()
+            .find(|(found, _)| *found == name.as_bytes())
+            .map(|(_, value)| value)
+    }
+
+    /// The same head without the cookies of logins; `None` if it has none.
+    pub(crate) fn without_login_cookies(&self) -> Option<Self> {
+        if !self.cookies().any(|(name, _)| is_login_cookie(name)) {
+            return None;
+        }
+        let others = self.cookies().filter(|(name, _)| !is_login_cookie(name));
+        let others: Vec<_> = others.map(|(name, value)| [name, b"=", value].concat()).collect();
+        let mut head = self.clone();
+        head.fields.retain(|(name, _)| self.slice(*name) != b"cookie");
+        if !others.is_empty() {
+            let field = (head.put(b"cookie"), head.put(&others.join(&b"; "[..])));
+            head.fields.push(field);
+        }
+        Some(head)
+    }
+
     /// The same head with these fields, whose names are in lower case, in the place of `If-None-Match` and `If-Modified-Since`.
     pub(crate) fn with_conditions(&self, conditions: &[(&str, &[u8])]) -> Self {
         let mut head = self.clone();
@@ -736,6 +770,28 @@ mod tests {
         let fields = "a: b\r\n".repeat(101);
         let many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
         assert_eq!(refused(many.as_bytes()), "more than 100 header fields");
+    }
+
+    #[test]
+    fn cookies_of_logins_are_taken_out_and_no_others() {
+        let cookies = |fields: &str| {
+            let (_, head) = parse(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes()).unwrap();
+            let head = head.without_login_cookies()?;
+            let lines = head.fields().filter(|(name, _)| *name == b"cookie");
+            Some(
+                lines
+                    .map(|(_, value)| String::from_utf8(value.to_vec()).unwrap())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(
+            cookies("Cookie: a=1; forebay-client=2; xforebay.a=3; b=__Host-forebay.a\r\n"),
+            None
+        );
+        assert_eq!(cookies("Cookie: forebay.a=1\r\n"), Some(vec![]));
+        let both =
+            cookies("Cookie: a=1;__Host-forebay.p=2 ; b=\"3=3\"\r\nCookie:  forebay.p.login0 =4;c=5\r\n");
+        assert_eq!(both, Some(vec!["a=1; b=\"3=3\"; c=5".to_owned()]));
     }
 
     #[test]

@@ -322,9 +322,17 @@ impl<'a> Arrival<'a> {
         let Some(route) = route else {
             return self.app.policies.refused(refusal, Some(self.head), self.id);
         };
-        let via = self.rewritten.get().map(|rewritten| rewritten.via);
-        let via = via.filter(|via| !ptr::eq(*via, route)).map(Via);
+        let via = self.via().filter(|via| !ptr::eq(via.route, route));
         route.refused(via, refusal, self.head, self.id)
+    }
+
+    /// The route that has rewritten the request, if one has.
+    fn via(&self) -> Option<Via<'_>> {
+        let rewritten = self.rewritten.get()?;
+        Some(Via {
+            route: rewritten.via,
+            head: self.head,
+        })
     }
 
     /// The request for the target of a route.
@@ -342,7 +350,7 @@ impl<'a> Arrival<'a> {
         let rewritten = self.rewritten.get();
         Request {
             head: rewritten.map_or(self.head, |rewritten| &rewritten.head),
-            via: rewritten.map(|rewritten| Via(rewritten.via)),
+            via: self.via(),
             id: self.id,
             pattern,
             params,
@@ -380,7 +388,10 @@ impl<'a> Arrival<'a> {
                 user: self.identity.get().map_or("", |identity| identity.subject()),
                 method: head.method(),
                 path: head.path(),
-                query: head.query(),
+                query: match route {
+                    Some(route) if route.target.has_secret_query() => b"",
+                    _ => head.query(),
+                },
                 version: head.version,
                 tls: match self.remote.transport {
                     Transport::Tls(version) => version,

@@ -16,7 +16,7 @@ pub(crate) use self::{
     pools::PoolRegistry,
     process::ProcessUse,
     prometheus::exposition,
-    routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, name_of},
+    routes::{CLASSES, RouteCounts, RouteMetrics, RouteTotals, login_name, name_of},
     scripts::ScriptMetrics,
     workflows::{RUN_OUTCOMES, WorkflowMetrics, WorkflowTotals},
 };

@@ -116,9 +116,8 @@ impl RouteMetrics {
         self.unrouted.clone()
     }
 
-    /// The counts of a route, created if there are none.
-    pub(crate) fn of(&self, route: &config::Route) -> Arc<RouteCounts> {
-        let name = name_of(route);
+    /// The counts of the route with this name, created if there are none.
+    pub(crate) fn of(&self, name: String) -> Arc<RouteCounts> {
         let mut routes = self.routes.lock();
         let counts = routes
             .entry(name)
@@ -126,9 +125,11 @@ impl RouteMetrics {
         counts.clone()
     }
 
-    /// Drops the counts of routes that are not among these.
-    pub(crate) fn keep(&self, routes: &[config::Route]) {
-        let names: Vec<String> = routes.iter().map(name_of).collect();
+    /// Drops the counts of routes that this configuration does not have.
+    pub(crate) fn keep(&self, config: &config::Config) {
+        let paths = config.login_paths();
+        let routes = config.routes.iter().map(name_of);
+        let names: Vec<String> = routes.chain(paths.iter().map(login_name)).collect();
         self.routes.lock().retain(|name, _| names.contains(name));
     }
 
@@ -151,34 +152,39 @@ pub(crate) fn name_of(route: &config::Route) -> String {
     format!("{} {host}{}", route.methods().join(","), route.path)
 }
 
+/// The name of a path of logins, as that of a route.
+pub(crate) fn login_name(login: &config::LoginPath) -> String {
+    let host = login.host.as_deref().unwrap_or_default();
+    format!("{} {host}{}", login.methods.join(","), login.path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn route(text: &str) -> config::Route {
+    fn config(text: &str) -> config::Config {
         let text = format!("[[route]]\n{text}\nrespond = {{ text = \"\" }}");
         let environment = config::Environment::current();
-        let config =
-            config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &environment).unwrap();
-        config.routes[0].clone()
+        config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &environment).unwrap()
     }
 
     #[test]
     fn a_route_is_named_by_all_that_tells_it_apart() {
-        assert_eq!(name_of(&route("path = \"/a/:b\"")), "/a/:b");
+        let name = |text: &str| name_of(&config(text).routes[0]);
+        assert_eq!(name("path = \"/a/:b\""), "/a/:b");
         let text = "path = \"/a\"\nmethods = [\"GET\", \"PUT\"]\nhost = \"b.example\"";
-        assert_eq!(name_of(&route(text)), "GET,PUT b.example/a");
+        assert_eq!(name(text), "GET,PUT b.example/a");
     }
 
     #[test]
     fn counts_go_on_after_a_reload_and_are_those_of_all_threads() {
         let book = RouteMetrics::new(2);
-        let (a, b) = (route("path = \"/a\""), route("path = \"/b\""));
-        book.of(&a).of_thread(0).count(200, Duration::from_millis(1));
-        book.of(&b).of_thread(0).count(200, Duration::from_millis(1));
-        book.keep(std::slice::from_ref(&a));
-        book.of(&a).of_thread(1).count(503, Duration::from_millis(2));
-        book.of(&a).of_thread(1).count(0, Duration::from_millis(2));
+        let of = |name: &str| book.of(name.to_owned());
+        of("/a").of_thread(0).count(200, Duration::from_millis(1));
+        of("/b").of_thread(0).count(200, Duration::from_millis(1));
+        book.keep(&config("path = \"/a\""));
+        of("/a").of_thread(1).count(503, Duration::from_millis(2));
+        of("/a").of_thread(1).count(0, Duration::from_millis(2));
         let totals = book.totals();
         let names: Vec<_> = totals.iter().map(|route| route.name.as_str()).collect();
         assert_eq!(names, ["(none)", "/a"]);

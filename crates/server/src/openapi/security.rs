@@ -1,5 +1,6 @@
 //! How clients prove who they are, as security schemes of the document.
 
+use forebay_auth::Site;
 use serde_json::{Map, Value, json};
 
 use super::Builder;
@@ -18,7 +19,7 @@ impl Builder<'_> {
         let mut of_route: Vec<Map<String, Value>> = Vec::new();
         let required = self.sources.config.auth_requirement(Some(route));
         for name in &required.any_of {
-            if let Some(scheme) = scheme(&self.sources.config.auth[name]) {
+            if let Some(scheme) = scheme(name, &self.sources.config.auth[name]) {
                 self.security_schemes.insert(name.clone(), scheme);
                 of_route.push([(name.clone(), json!(required.scopes))].into_iter().collect());
             }
@@ -91,12 +92,21 @@ fn of_workflow(api: WorkflowApi, workflow: &Workflow) -> Vec<Option<&'static str
 }
 
 /// `None` if OpenAPI has no words for it.
-fn scheme(auth: &Auth) -> Option<Value> {
+fn scheme(name: &str, auth: &Auth) -> Option<Value> {
     if let Some(jwt) = &auth.jwt {
         let description = format!("A token of {}", jwt.issuer);
         return Some(
             json!({ "type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": description }),
         );
+    }
+    if let Some(oidc) = &auth.oidc {
+        let description = format!("A session, which begins with a login at {}", oidc.issuer);
+        let site = Site {
+            is_secure: true,
+            host: "",
+        };
+        let cookie = site.session_cookie(name);
+        return Some(json!({ "type": "apiKey", "in": "cookie", "name": cookie, "description": description }));
     }
     if auth.certificate.is_some() {
         return Some(json!({ "type": "mutualTLS" }));

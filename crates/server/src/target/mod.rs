@@ -5,6 +5,7 @@ mod body_stream;
 mod durability;
 pub mod files;
 mod hop;
+mod login;
 mod media_type;
 mod openapi;
 mod origin;
@@ -34,7 +35,7 @@ use std::{
     time::Instant,
 };
 
-use forebay_auth::Identity;
+use forebay_auth::{Identity, Site};
 use forebay_tls::ClientCertificate;
 
 use forebay_router::Template;
@@ -42,6 +43,7 @@ use forebay_router::Template;
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     files::FilesTarget,
+    login::LoginTarget,
     media_type::essence,
     openapi::{OpenApiTarget, Tagged},
     origin::{Cors, Origins},
@@ -82,6 +84,8 @@ pub(crate) enum Target {
     Script(ScriptTarget),
     Workflow(WorkflowTarget),
     OpenApi(OpenApiTarget),
+    /// A path that the server answers itself for logins.
+    Login(LoginTarget),
 }
 
 impl Target {
@@ -105,6 +109,7 @@ impl Target {
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
             Self::OpenApi(openapi) => Ok(openapi.reply(request)?),
+            Self::Login(login) => login.answer(request, client).await,
         }
     }
 
@@ -117,6 +122,11 @@ impl Target {
             Self::Store(store) => store.takes_upgrades(),
             _ => false,
         }
+    }
+
+    /// Whether queries are not for the log: those of logins have codes of issuers.
+    pub(crate) fn has_secret_query(&self) -> bool {
+        matches!(self, Self::Login(_))
     }
 
     /// The path of the route that answers in its place.
@@ -141,7 +151,8 @@ impl Target {
             | Self::Proxy(_)
             | Self::Script(_)
             | Self::Workflow(_)
-            | Self::OpenApi(_) => None,
+            | Self::OpenApi(_)
+            | Self::Login(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }
@@ -211,4 +222,14 @@ pub(crate) struct Request<'a> {
     /// When the head had been read.
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
+}
+
+impl Request<'_> {
+    /// The address by which the client has reached this server.
+    pub(crate) fn site(&self) -> Site<'_> {
+        Site {
+            is_secure: self.is_secure,
+            host: self.head.host(),
+        }
+    }
 }

@@ -45,7 +45,7 @@ impl Origins {
     }
 
     /// By what the browser reports about the request (Fetch Metadata), or else about the page (RFC 6454).
-    fn is_of_this_site(head: &Head) -> bool {
+    pub(crate) fn is_of_this_site(head: &Head) -> bool {
         match (head.field("sec-fetch-site"), head.field("origin")) {
             (Some(site), _) => matches!(site, b"same-origin" | b"none"),
             (None, None) => true,

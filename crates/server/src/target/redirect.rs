@@ -42,13 +42,17 @@ pub(crate) fn template(path: &str, text: &str) -> Template {
 
 /// The route that sent a request on to the one that answers it. Its policies and headers hold as well.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Via<'a>(pub(crate) &'a Route);
+pub(crate) struct Via<'a> {
+    pub(crate) route: &'a Route,
+    /// The request as it came.
+    pub(crate) head: &'a Head,
+}
 
 impl Via<'_> {
     /// Changes the response of the route that answers, whose headers are `given`.
     pub(crate) fn apply(self, given: &HeaderLines, reply: &mut Reply<'_>) {
-        self.0.policies.remove_headers(reply);
-        let headers = self.0.headers.fields();
+        self.route.policies.remove_headers(reply);
+        let headers = self.route.headers.fields();
         for (name, value) in headers.filter(|field| !given.fields().any(|given| given == *field)) {
             reply.headers.to_mut().put(name, value);
         }
@@ -64,7 +68,7 @@ impl Via<'_> {
     ) -> Reply<'static> {
         let mut reply = answering.policies.refused(refusal, Some(head), id);
         if !answering.policies.has_error_page(reply.status) {
-            self.0.policies.put_error_page(head, &mut reply);
+            self.route.policies.put_error_page(head, &mut reply);
         }
         self.apply(&answering.headers, &mut reply);
         reply

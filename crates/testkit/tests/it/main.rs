@@ -29,6 +29,7 @@ mod hardened;
 mod http2;
 mod lifecycle;
 mod limits;
+mod logins;
 mod logs;
 mod methods;
 mod openapi;

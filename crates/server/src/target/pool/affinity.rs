@@ -40,13 +40,7 @@ pub(super) fn client_of(sticky: &Sticky, request: &Request<'_>) -> (Option<u64>,
 }
 
 fn cookie(head: &Head) -> Option<&[u8]> {
-    let fields = head.fields().filter(|(name, _)| *name == b"cookie");
-    let mut cookies = fields.flat_map(|(_, cookies)| cookies.split(|&byte| byte == b';'));
-    cookies.find_map(|cookie| {
-        let value = cookie
-            .trim_ascii()
-            .strip_prefix(COOKIE.as_bytes())?
-            .strip_prefix(b"=")?;
-        (value.len() == DIGITS && value.iter().all(u8::is_ascii_hexdigit)).then_some(value)
-    })
+    let is_key = |value: &[u8]| value.len() == DIGITS && value.iter().all(u8::is_ascii_hexdigit);
+    let mut cookies = head.cookies();
+    cookies.find_map(|(name, value)| (name == COOKIE.as_bytes() && is_key(value)).then_some(value))
 }
