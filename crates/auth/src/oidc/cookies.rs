@@ -41,7 +41,11 @@ impl Site<'_> {
         format!("{scheme}://{}{path}", self.host)
     }
 
-    /// The name of a cookie. Without TLS it cannot have the prefix.
+    /// The name of the cookie with a session of the `[auth.NAME]` with this name. Without TLS it cannot have the prefix.
+    pub fn session_cookie(&self, name: &str) -> String {
+        self.cookie_name(name)
+    }
+
     pub(super) fn cookie_name(&self, name: &str) -> String {
         let prefix = if self.is_secure { HOST_PREFIX } else { "" };
         format!("{prefix}{OWN_PREFIX}{name}")

@@ -169,7 +169,7 @@ impl OidcClient {
 
     /// The name of the cookie of sessions.
     pub(crate) fn session_cookie(&self, site: Site<'_>) -> String {
-        site.cookie_name(&self.name)
+        site.session_cookie(&self.name)
     }
 
     fn attempt_cookie(&self, site: Site<'_>, slot: u8) -> String {

@@ -1,5 +1,6 @@
 //! How clients prove who they are, as security schemes of the document.
 
+use forebay_auth::Site;
 use serde_json::{Map, Value, json};
 
 use super::Builder;
@@ -92,16 +93,20 @@ fn of_workflow(api: WorkflowApi, workflow: &Workflow) -> Vec<Option<&'static str
 
 /// `None` if OpenAPI has no words for it.
 fn scheme(name: &str, auth: &Auth) -> Option<Value> {
-    if let Some(oidc) = &auth.oidc {
-        let description = format!("A browser that has logged in at {}", oidc.issuer);
-        let cookie = format!("__Host-forebay.{name}");
-        return Some(json!({ "type": "apiKey", "in": "cookie", "name": cookie, "description": description }));
-    }
     if let Some(jwt) = &auth.jwt {
         let description = format!("A token of {}", jwt.issuer);
         return Some(
             json!({ "type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": description }),
         );
+    }
+    if let Some(oidc) = &auth.oidc {
+        let description = format!("A session, which begins with a login at {}", oidc.issuer);
+        let site = Site {
+            is_secure: true,
+            host: "",
+        };
+        let cookie = site.session_cookie(name);
+        return Some(json!({ "type": "apiKey", "in": "cookie", "name": cookie, "description": description }));
     }
     if auth.certificate.is_some() {
         return Some(json!({ "type": "mutualTLS" }));

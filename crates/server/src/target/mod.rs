@@ -83,9 +83,9 @@ pub(crate) enum Target {
     Proxy(ProxyTarget),
     Script(ScriptTarget),
     Workflow(WorkflowTarget),
+    OpenApi(OpenApiTarget),
     /// A path that the server answers itself for logins.
     Login(LoginTarget),
-    OpenApi(OpenApiTarget),
 }
 
 impl Target {
@@ -108,8 +108,8 @@ impl Target {
             Self::Proxy(proxy) => proxy.answer(request, client).await,
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
-            Self::Login(login) => login.answer(request, client).await,
             Self::OpenApi(openapi) => Ok(openapi.reply(request)?),
+            Self::Login(login) => login.answer(request, client).await,
         }
     }
 
@@ -151,8 +151,8 @@ impl Target {
             | Self::Proxy(_)
             | Self::Script(_)
             | Self::Workflow(_)
-            | Self::Login(_)
-            | Self::OpenApi(_) => None,
+            | Self::OpenApi(_)
+            | Self::Login(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

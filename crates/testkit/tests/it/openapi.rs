@@ -45,6 +45,11 @@ issuer = "https://issuer.example"
 audience = "api"
 jwks_file = "keys.json"
 algorithms = "EdDSA"
+[auth.login.oidc]
+issuer = "http://127.0.0.1:1"
+client_id = "shop"
+cookie_secret = "COOKIE_SECRET"
+callback = "/login/callback"
 [policy.limits]
 deny = "192.0.2.0/24"
 rate_limits = "1000/1m"
@@ -110,7 +115,7 @@ body_schema = "order.schema.json"
 path = "/proxy/:a/*"
 methods = ["GET", "POST"]
 proxy = "behind"
-auth = "token"
+auth = ["token", "login"]
 [[route]]
 path = "/workflow/*"
 workflow = {}
@@ -175,6 +180,7 @@ fn setup(config: &str) -> Setup {
         .file("flows/schemas/same.json", args.to_string())
         .env("STORE_TOKEN", "sesame")
         .env("CLIENT_TOKEN", "open-up")
+        .env("COOKIE_SECRET", "0123456789abcdef0123456789abcdef")
 }
 
 /// What `forebay openapi` prints.
@@ -184,6 +190,7 @@ fn printed(setup: &Setup, config: &str) -> Value {
         .current_dir(setup.folder().path())
         .env("STORE_TOKEN", "sesame")
         .env("CLIENT_TOKEN", "open-up")
+        .env("COOKIE_SECRET", "0123456789abcdef0123456789abcdef")
         .output()
         .expect("the program runs");
     assert!(output.status.success(), "{output:?}");
@@ -348,6 +355,7 @@ fn operations_say_what_the_configuration_knows_of_requests_and_responses() {
     let schemes = json!({
         "key": {"type": "apiKey", "in": "header", "name": "x-key"},
         "token": {"type": "http", "scheme": "bearer"},
+        "login": {"type": "apiKey", "in": "cookie", "name": "__Host-forebay.login", "description": "A session, which begins with a login at http://127.0.0.1:1"},
         "jwt": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A token of https://issuer.example"},
         "store.token": {"type": "http", "scheme": "bearer"},
         "workflow.token": {"type": "http", "scheme": "bearer"},
