@@ -9,6 +9,8 @@ mod authorization;
 mod cache;
 mod claims;
 mod fetch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod identity;
 mod jwt;
 mod key_set;
