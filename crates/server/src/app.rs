@@ -2,69 +2,69 @@
 
 mod certificates;
 mod confinement;
+mod error;
 mod pools;
+mod scripts;
 mod upstreams;
+mod workflow;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use forebay_acme::{AcmeClient, Challenge, Challenges};
 use forebay_pg::SqlSession;
 use forebay_pool::{Mailboxes, Options, Pool, Supervisor};
-use forebay_router::{Router, RouterError, Rule};
-use forebay_runtimes::{Sdk, SdkError, sdk_file};
-use forebay_script::{Counts, Script};
-use forebay_tls::CertificateError;
+use forebay_router::{Router, Rule};
+use forebay_runtimes::Sdk;
+use forebay_script::Script;
 use forebay_upstream::Group;
-use forebay_workflow::{ActiveReleasesError, Compat, Reading, Releases, RunLimits, SourceParser, Storage};
+use forebay_workflow::SourceParser;
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio_rustls::rustls::ServerConfig;
 
 pub use self::certificates::development_certificate;
 pub(crate) use self::certificates::{Certificates, PrivilegedCertificates, certificates, tls};
 pub use self::confinement::{CheckedConfinement, NotConfined, check_confinements};
+pub use self::error::BuildError;
+pub(crate) use self::scripts::script_options;
+pub(crate) use self::workflow::{WorkflowEnvironment, compat_of, workflow_engines};
 use self::{
     confinement::confinements,
     pools::{calls, options},
+    scripts::scripts,
     upstreams::{HealthChecks, proxies},
+    workflow::workflow_target,
 };
 use crate::{
-    auth::{AuthError, KeySources, authenticators},
+    auth::{KeySources, authenticators},
     calls::{Admission, CallThread, Tql},
-    check::{HandlerFaults, check_handlers},
+    check::check_handlers,
     compression::Compression,
     config::{self, Config, PathKind},
-    failure::Refusal,
-    front::{Client, Head},
-    logging::{self, AccessLog, LogExporter, LoggingError, WorkflowLogs},
+    logging::{self, AccessLog, LogExporter, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, login_name, name_of},
     openapi::{Sources, WrittenDocument},
     otlp::MetricsExporter,
     policy::{
-        BodySchema, BodySchemas, CHECKED_BYTES_MAX, Policies, PolicyParts, RateLimiters, admit,
+        BodySchemas, CHECKED_BYTES_MAX, Policies, PolicyParts, RateLimiters,
         cache::{Caches, caches},
         error_pages,
     },
     profiles::Profiles,
-    reply::{HeaderLines, Reply},
+    reply::HeaderLines,
+    route::Route,
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, End, FilesTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget,
-        ProxyTarget, RecordsTarget, RedirectTarget, Request, RespondTarget, ScriptTarget, SqlTarget,
-        StoreTarget, Tagged, Target, TqlTarget, Via, WorkflowTarget, pool,
-        pool::PoolWorkers,
-        template,
-        workflow::{ActiveReleases, DurableRuns, OfflineEnvironment, ReleaseApi, ReleaseThreads},
+        Bounds, BufferUsage, Cors, FilesTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget, ProxyTarget,
+        RecordsTarget, RedirectTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Tagged, Target,
+        TqlTarget, WorkflowTarget, pool, template, workflow::DurableRuns,
     },
     traces::Traces,
-    watch::{Problems, look_at_workflows},
+    watch::Problems,
 };
 
 /// The script name under which workflow engines are counted; no real script can have it.
@@ -147,7 +147,7 @@ pub(crate) struct App {
     /// Whether authorities ask for proofs by HTTP. Nothing else is then found below the path that is for them.
     pub(crate) has_http_challenges: bool,
     /// Whether browsers log in here, so that requests may have cookies of logins.
-    has_logins: bool,
+    pub(crate) has_logins: bool,
     /// A header field of responses over TLS (RFC 6797), or nothing.
     pub(crate) hsts: Vec<u8>,
     /// With `--watch`, why the newest code is not in force.
@@ -179,167 +179,6 @@ impl KeptPools {
         held.push(self.app.held.subscribe());
         held
     }
-}
-
-/// A compiled route: its limits and its target.
-#[derive(Debug)]
-pub(crate) struct Route {
-    pub(crate) deadline: Duration,
-    pub(crate) body_bytes_max: u64,
-    /// Origins allowed to make changes; only on routes that change stored data without a handler, and on those that sessions of browsers open.
-    pub(crate) origins: Option<Origins>,
-    pub(crate) cors: Option<Cors>,
-    pub(crate) policies: Policies,
-    pub(crate) body_schema: Option<Arc<BodySchema>>,
-    /// Fields of every response, those of policies included.
-    pub(crate) headers: HeaderLines,
-    /// `None`: responses go out as they are.
-    compression: Option<Compression>,
-    pub(crate) target: Target,
-    pub(crate) counts: Arc<RouteCounts>,
-}
-
-impl Route {
-    /// Answers a request: whatever is checked for every target comes first, and what is done with every response last.
-    pub(crate) async fn answer<'a>(
-        &'a self,
-        request: &Request<'_>,
-        client: &mut dyn Client,
-    ) -> Result<Reply<'a>, End> {
-        if let Some(problems) = &request.app.problems {
-            problems.check(request.head, &self.target, &request.app.config)?;
-        }
-        let policies: SmallVec<[_; 2]> = request
-            .via
-            .map(|via| &via.route.policies)
-            .into_iter()
-            .chain([&self.policies])
-            .collect();
-        let origins = self.origins.as_ref();
-        let origins = origins.or(request.via.and_then(|via| via.route.origins.as_ref()));
-        let origins = origins.map(|origins| (origins, self.cors.as_ref()));
-        let left = admit(&policies, origins, request, client).await?;
-        // Sessions are for the server alone: handlers and other servers could otherwise act as their users elsewhere.
-        let has_logins = request.app.has_logins && !matches!(self.target, Target::Login(_));
-        let without = has_logins.then(|| request.head.without_login_cookies()).flatten();
-        let changed = Policies::change_request(&policies, without.as_ref().unwrap_or(request.head));
-        let head = changed.as_deref().or(without.as_ref());
-        let of_target = head.map(|head| Request { head, ..*request });
-        let of_target = of_target.as_ref().unwrap_or(request);
-        if let Some(schema) = &self.body_schema {
-            schema.check(of_target, client).await?;
-        }
-        let mut reply = match &self.policies.cache {
-            None => self.target.answer(of_target, client).await?,
-            Some(cache) => match cache.look_up(of_target) {
-                Ok(reply) => reply,
-                Err(miss) => Box::pin(cache.fill(miss, self, of_target, client)).await?,
-            },
-        };
-        self.policies.apply(left, &mut reply);
-        if let Some(via) = request.via {
-            via.apply(&self.headers, &mut reply);
-        }
-        Ok(match &self.compression {
-            Some(compression) => compression.apply(request, reply),
-            None => reply,
-        })
-    }
-
-    /// The response to a refused request that this route was to answer.
-    pub(crate) fn refused(
-        &self,
-        via: Option<Via<'_>>,
-        refusal: &Refusal,
-        head: &Head,
-        id: &str,
-    ) -> Reply<'static> {
-        match via {
-            None => self.policies.refused(refusal, Some(head), id),
-            Some(via) => via.refused(self, refusal, head, id),
-        }
-    }
-}
-
-/// A configuration could not be turned into an app.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// Two routes match the same requests.
-    #[error(transparent)]
-    Router(#[from] RouterError),
-    /// A folder of static files cannot be opened.
-    #[error("cannot open the folder of route `{route}`")]
-    Folder {
-        /// The route's path.
-        route: String,
-        /// The system's error.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A certificate cannot be used.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    /// An error page of a policy cannot be read.
-    #[error("the error page `{}` cannot be read (policy.NAME.error_pages)", file.display())]
-    ErrorPage {
-        /// The page.
-        file: PathBuf,
-        /// The system's error.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The keys of a token issuer cannot be read.
-    #[error(transparent)]
-    Auth(#[from] AuthError),
-    /// The JSON Schema of a route's bodies cannot be used.
-    #[error("the schema `{}` cannot be used (route.body_schema): {why}", file.display())]
-    BodySchema {
-        /// The schema's file.
-        file: PathBuf,
-        /// The reason.
-        why: String,
-    },
-    /// A script cannot be loaded.
-    #[error("script `{script}` does not start")]
-    Script {
-        /// The script's name in the configuration.
-        script: String,
-        /// The script's failure.
-        #[source]
-        source: forebay_script::Failure,
-    },
-    /// Handlers of pools cannot be loaded.
-    #[error(transparent)]
-    Handlers(#[from] HandlerFaults),
-    /// The graphs and rules of the workflows are invalid or unreadable.
-    #[error("the workflows cannot be used")]
-    Workflows(#[from] ActiveReleasesError),
-    /// The log of workflow rules cannot be written.
-    #[error("the workflows cannot log")]
-    WorkflowLogs(#[source] LoggingError),
-    /// The engines of the workflows failed to start.
-    #[error("the workflows do not start")]
-    WorkflowEngines(#[source] forebay_script::Failure),
-    /// A thread for workers' calls cannot be started.
-    #[error("cannot start a thread that answers calls of workers")]
-    CallThread(#[source] std::io::Error),
-    /// The authorities of a proxy's servers cannot be read.
-    #[error("the authorities of proxy `{proxy}` (ca) cannot be used: {source}")]
-    Authorities {
-        /// The proxy's name in the configuration.
-        proxy: String,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The thread for health checks cannot be started.
-    #[error("cannot start the thread that checks the health of servers")]
-    HealthChecks(#[source] std::io::Error),
-    /// The SDK for workers cannot be unpacked.
-    #[error(transparent)]
-    Sdk(#[from] SdkError),
-    /// The workers of a pool cannot be confined as the configuration says.
-    #[error(transparent)]
-    NotConfined(#[from] NotConfined),
 }
 
 impl App {
@@ -681,280 +520,4 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
             Target::Pool(PoolTarget::new(pool, limits, of, store, kept, bounds))
         }
     })
-}
-
-/// Loads all scripts, by name.
-fn scripts(config: &Config, services: &Services) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
-    let load = |(name, script): (&String, &config::Script)| {
-        let store = store_options(config, services);
-        let counts = services.scripts.of(name);
-        let mut options = script_options(name, script, store, services.parser, counts);
-        options.allow.sql = sources(&script.allow, config, &services.sources);
-        let loaded = Script::start(options).map_err(|source| BuildError::Script {
-            script: name.clone(),
-            source,
-        })?;
-        let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
-        let store = services.store.clone();
-        let target = ScriptTarget::new(Arc::new(loaded), script.on, io_input_max, store);
-        Ok((name.clone(), target))
-    };
-    config.scripts.iter().map(load).collect()
-}
-
-/// Whether graphs are interpreted as Rengine interprets them.
-pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
-    match workflow.compat {
-        config::WorkflowCompat::Rengine => Compat::Rengine,
-        config::WorkflowCompat::None => Compat::None,
-    }
-}
-
-/// Reads the graphs and rules and starts an engine for them.
-fn workflow_target(
-    config: &Config,
-    workflow: &config::Workflow,
-    pools: &BTreeMap<String, Pool>,
-    held: &Arc<watch::Sender<()>>,
-    services: &Services,
-) -> Result<WorkflowTarget, BuildError> {
-    let reading = Reading {
-        compat: compat_of(workflow),
-        parser: services.parser,
-    };
-    let mut releases_api = None;
-    let releases = match workflow.source() {
-        config::WorkflowSource::Folder { path, watch } => {
-            let stamps = watch.then(|| look_at_workflows(path.clone()));
-            ActiveReleases::of_folder(&path, reading, stamps)?
-        }
-        config::WorkflowSource::Store { global } => {
-            let checked = "the configuration was checked";
-            let store = Arc::clone(services.store.as_ref().expect(checked));
-            let pinned = config.routes.iter().filter_map(|route| match &route.target {
-                config::Target::Workflow(route) => route.release,
-                _ => None,
-            });
-            let releases = Releases::new(store as Arc<dyn Storage>, &global);
-            let environment = OfflineEnvironment {
-                config: config.clone(),
-                parser: services.parser,
-            };
-            let api = ReleaseApi::new(releases.clone(), environment);
-            releases_api = Some(Arc::new(ReleaseThreads::new(api)));
-            ActiveReleases::of_store(releases, pinned.collect(), reading)?
-        }
-    };
-    let environment = WorkflowEnvironment {
-        parser: services.parser,
-        now_ms: None,
-        counts: services.scripts.of(WORKFLOW_COUNTS),
-        workflows: Arc::clone(&services.workflows),
-        sources: &services.sources,
-        pools,
-        held: Some(held.clone()),
-        store: store_options(config, services),
-        open_store: services.store.clone(),
-        kept: services.kept_runs.clone(),
-        logs: workflow_logs(workflow, services)?,
-    };
-    let target = workflow_engines(config, workflow, releases, environment)?;
-    Ok(target.with_releases(releases_api))
-}
-
-/// The environment of workflow engines.
-pub(crate) struct WorkflowEnvironment<'a> {
-    pub(crate) parser: SourceParser,
-    /// The time that rules find, in milliseconds since 1970 UTC; `None`: the current time.
-    pub(crate) now_ms: Option<u64>,
-    pub(crate) counts: Arc<Counts>,
-    pub(crate) workflows: Arc<WorkflowMetrics>,
-    pub(crate) sources: &'a DatabaseRegistry,
-    /// The pools that rules may call.
-    pub(crate) pools: &'a BTreeMap<String, Pool>,
-    /// The `held` sender of the app that owns these pools.
-    pub(crate) held: Option<Arc<watch::Sender<()>>>,
-    /// How rules open the store.
-    pub(crate) store: Option<forebay_script::StoreOptions>,
-    /// The server's own store, in which responses wait for commits to become durable.
-    pub(crate) open_store: Option<Arc<OpenStore>>,
-    /// Durable runs.
-    pub(crate) kept: Option<Arc<DurableRuns>>,
-    /// The log of rules.
-    pub(crate) logs: Option<Arc<WorkflowLogs>>,
-}
-
-/// Starts an engine for workflows.
-pub(crate) fn workflow_engines(
-    config: &Config,
-    workflow: &config::Workflow,
-    releases: Arc<ActiveReleases>,
-    around: WorkflowEnvironment<'_>,
-) -> Result<WorkflowTarget, BuildError> {
-    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let s3_buckets = config.s3.iter();
-    let s3_buckets = s3_buckets.map(|(name, bucket)| (name.clone(), bucket.options()));
-    let mail_servers = config.mail.iter();
-    let mail_servers = mail_servers.map(|(name, server)| (name.clone(), server.options()));
-    let kafka_clusters = config.kafka.iter();
-    let kafka_clusters = kafka_clusters.map(|(name, cluster)| (name.clone(), cluster.options()));
-    let all_pools = around.pools.iter().map(|(name, pool)| {
-        let of = &config.pools[name];
-        let writes = of.store_mode() == config::StoreMode::ReadWrite;
-        let workers = PoolWorkers {
-            pool: pool.clone(),
-            limits: pool::limits(of.queue_timeout, of.run_timeout, of.retry),
-            message_bytes_max: of.message_bytes_max as usize,
-            bytes_max: bytes(workflow.fetch.fetch_bytes_max),
-            store: around.open_store.clone().filter(|_| writes),
-        };
-        (
-            name.clone(),
-            Arc::new(workers) as Arc<dyn forebay_clients::Workers>,
-        )
-    });
-    let options = forebay_script::Options {
-        name: WORKFLOW_COUNTS.to_owned(),
-        program: forebay_script::Program::Rules,
-        limits: forebay_script::Limits {
-            io_cpu_max: workflow.timeout,
-            cpu_max: workflow.timeout,
-            time_max: workflow.timeout,
-            memory_max: bytes(workflow.memory_max),
-            output_max: bytes(workflow.output_max),
-            in_flight_max: workflow.accept_queue_max,
-            queue_bytes_max: bytes(workflow.queue_bytes_max),
-            executors: workflow.executors,
-            engines_max: workflow.engines_max,
-            isolated: false,
-            fetch_time_max: workflow.fetch.fetch_time_max,
-            fetch_bytes_max: bytes(workflow.fetch.fetch_bytes_max),
-            fetches_max: workflow.fetch.fetches_max,
-        },
-        allow: forebay_script::Allow {
-            sql: sources(&workflow.allow.common, config, around.sources),
-            clients: Arc::new(forebay_clients::Options {
-                redis: workflow.allow.redis.clone(),
-                redis_servers: config.redis.clone(),
-                s3: workflow.allow.s3.clone(),
-                s3_buckets: s3_buckets.collect(),
-                mail: workflow.allow.mail.clone(),
-                mail_servers: mail_servers.collect(),
-                kafka: workflow.allow.kafka.clone(),
-                kafka_clusters: kafka_clusters.collect(),
-                pools: workflow.allow.pool.clone(),
-                all_pools: all_pools.collect(),
-                programs: workflow.allow.process.clone(),
-                output_bytes_max: bytes(workflow.process_output_max),
-            }),
-            ..allow(&workflow.allow.common)
-        },
-        blocks_rules: compat_of(workflow) == Compat::Rengine,
-        rules_now_ms: around.now_ms,
-        store: around.store.clone(),
-        environment: environment(around.parser),
-        counts: Arc::clone(&around.counts),
-    };
-    let limits = RunLimits {
-        timeout: workflow.timeout,
-        log_max: bytes(workflow.log_max),
-        output_max: bytes(workflow.output_max),
-    };
-    let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
-    Ok(WorkflowTarget::new(
-        Arc::new(script),
-        releases,
-        limits,
-        workflow,
-        around,
-    ))
-}
-
-/// The log of rules. If the folder is unchanged, the current log continues.
-fn workflow_logs(
-    workflow: &config::Workflow,
-    services: &Services,
-) -> Result<Option<Arc<WorkflowLogs>>, BuildError> {
-    let Some(folder) = &workflow.logs else {
-        return Ok(None);
-    };
-    let current = services.workflow_logs.lock().clone();
-    let current = current.filter(|logs| logs.folder() == folder);
-    let start = || WorkflowLogs::start(folder, workflow.logs_rotate, services.log_exporter.clone());
-    let logs = current.map_or_else(start, Ok);
-    logs.map(Some).map_err(BuildError::WorkflowLogs)
-}
-
-fn store_options(config: &Config, services: &Services) -> Option<forebay_script::StoreOptions> {
-    services.store.as_ref().map(|store| forebay_script::StoreOptions {
-        folder: store.path().into(),
-        options: *store.store().options(),
-        records: config.records.settings().to_text(),
-    })
-}
-
-fn environment(parser: SourceParser) -> forebay_script::ScriptEnvironment {
-    forebay_script::ScriptEnvironment {
-        sdk: sdk_file,
-        erase_types: parser.erase_types,
-    }
-}
-
-/// Permissions of a script without its databases.
-fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
-    forebay_script::Allow {
-        store: allow.store.clone(),
-        fetch: allow.fetch.clone(),
-        sql: Arc::default(),
-        clients: Arc::default(),
-        files: allow.files.clone(),
-    }
-}
-
-/// The accessible databases, by name.
-fn sources(
-    allow: &config::ScriptAllow,
-    config: &Config,
-    sources: &DatabaseRegistry,
-) -> Arc<BTreeMap<String, forebay_pg::Source>> {
-    let source = |name: &String| (name.clone(), sources.of(name, config));
-    Arc::new(allow.sql.iter().map(source).collect())
-}
-
-pub(crate) fn script_options(
-    name: &str,
-    script: &config::Script,
-    store: Option<forebay_script::StoreOptions>,
-    parser: SourceParser,
-    counts: Arc<Counts>,
-) -> forebay_script::Options {
-    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    forebay_script::Options {
-        name: name.to_owned(),
-        program: forebay_script::Program::Handler {
-            file: script.handler.clone(),
-            modules: script.modules().to_owned(),
-        },
-        limits: forebay_script::Limits {
-            io_cpu_max: script.io_cpu_max,
-            cpu_max: script.cpu_max,
-            time_max: script.time_max,
-            memory_max: bytes(script.memory_max),
-            output_max: bytes(script.output_max),
-            in_flight_max: script.in_flight_max,
-            queue_bytes_max: bytes(script.queue_bytes_max),
-            executors: script.executors,
-            engines_max: script.engines_max,
-            fetch_time_max: script.fetch.fetch_time_max,
-            fetch_bytes_max: bytes(script.fetch.fetch_bytes_max),
-            fetches_max: script.fetch.fetches_max,
-            isolated: script.isolated,
-        },
-        allow: allow(&script.allow),
-        blocks_rules: false,
-        rules_now_ms: None,
-        store,
-        environment: environment(parser),
-        counts,
-    }
 }

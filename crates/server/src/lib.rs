@@ -24,6 +24,7 @@ mod privileges;
 mod profiles;
 mod reload;
 mod reply;
+mod route;
 mod server;
 mod service_manager;
 mod sockets;

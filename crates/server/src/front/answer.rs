@@ -16,8 +16,8 @@ use super::{
     socket::Stream,
 };
 use crate::{
-    app::Route,
     reply::{self, Body, Delimiting, HeaderLines, Reply},
+    route::Route,
     target::{BodyStream, End},
 };
 

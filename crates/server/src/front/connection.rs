@@ -20,9 +20,9 @@ use super::{
     thread::Thread,
 };
 use crate::{
-    app::Route,
     failure::Refusal,
     reply::Reply,
+    route::Route,
     target::{End, Request},
 };
 

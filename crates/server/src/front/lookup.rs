@@ -15,11 +15,12 @@ use super::{
     forwarded::forwarded,
 };
 use crate::{
-    app::{App, Route},
+    app::App,
     failure::Refusal,
     logging::Access,
     policy::admit,
     reply::{Body, HeaderLines, Reply},
+    route::Route,
     target::{Cors, End, Request, Upstream, Via},
     traces::Traced,
 };

@@ -4,11 +4,11 @@ use forebay_router::{Pattern, Template};
 
 use super::Request;
 use crate::{
-    app::Route,
     config::Redirect,
     failure::Refusal,
     front::Head,
     reply::{HeaderLines, Reply},
+    route::Route,
 };
 
 /// A redirect to an address that depends on the request.

@@ -26,7 +26,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub(crate) use self::context::Caller;
 use self::otlp::{Exporter, Sampled as ForCollector};
 pub(crate) use self::{ids::TracedRequests, report::TraceReport};
-use crate::{app::Route, config, otlp::OUTCOMES, target::Request};
+use crate::{config, otlp::OUTCOMES, route::Route, target::Request};
 
 /// The request header that carries a token.
 pub(crate) const HEADER: &str = "forebay-trace";

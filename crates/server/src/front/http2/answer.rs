@@ -15,8 +15,8 @@ use super::{
     client::Http2Client,
 };
 use crate::{
-    app::Route,
     reply::{Body, Delimiting, Fields, HeaderLines, Reply},
+    route::Route,
     target::{BodyStream, End},
 };
 

@@ -31,11 +31,11 @@ use self::{
     validation::{answer_conditions, updated, validators},
 };
 use crate::{
-    app::Route,
     compression::EncodedBodies,
     config,
     front::{Client, Head},
     reply::{Body, HeaderLines, Reply},
+    route::Route,
     target::{End, Request, wait_for},
 };
 
