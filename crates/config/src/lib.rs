@@ -13,6 +13,7 @@
 mod auth;
 mod build;
 mod clients;
+mod cluster;
 mod confine;
 mod content_type;
 mod error;
@@ -56,6 +57,7 @@ pub use clients::{KafkaCluster, MailServer, S3Bucket};
 pub use confine::Confine;
 pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
+pub use forebay_cluster::Options as Cluster;
 pub use forebay_runtimes::{Environment, Runtime};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 pub use listen::{Listen, ListenError};
@@ -63,8 +65,8 @@ pub use network::{Network, NetworkError, TrustedProxies};
 use places::Places;
 pub use policy::{Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses};
 pub use pool::{
-    Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
-    Sticky, StoreMode, WebSocket, Worker, Workers,
+    At, Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle,
+    Retry, Sticky, StoreMode, WebSocket, Worker, Workers,
 };
 pub use proxy::Proxy;
 pub use redirect::Redirect;

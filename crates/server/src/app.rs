@@ -13,6 +13,7 @@ use std::{
 };
 
 use forebay_acme::{AcmeClient, Challenge, Challenges};
+use forebay_cluster::Cluster;
 use forebay_pg::SqlSession;
 use forebay_pool::{Mailboxes, Pool, Supervisor};
 use forebay_router::{Router, RouterError, Rule};
@@ -30,7 +31,7 @@ pub(crate) use self::certificates::{Certificates, PrivilegedCertificates, certif
 pub use self::confinement::{CheckedConfinement, NotConfined, check_confinements};
 use self::{
     confinement::confinements,
-    pools::{calls, options},
+    pools::{calls, of_hosts, options},
     upstreams::{HealthChecks, proxies},
 };
 use crate::{
@@ -110,6 +111,18 @@ pub(crate) struct Services {
     pub(crate) sql: CallThread<SqlSession>,
     /// Bodies of requests and responses spooled so that no worker waits for a slow client.
     pub(crate) kept: Arc<BufferUsage>,
+    /// Present if `[cluster]` is configured, which cannot change while the server runs.
+    pub(crate) cluster: Option<Cluster>,
+    pub(crate) role: Role,
+}
+
+/// What a process is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It listens for HTTP requests.
+    Server,
+    /// It runs pools for the servers of its cluster.
+    WorkerHost,
 }
 
 /// Routes and pools in force. A request holds on to the app it started with.
@@ -380,7 +393,10 @@ impl App {
         };
         let scripts = scripts(&config, services)?;
         let settings = config.records.settings();
-        let mut confinements = confinements(&config, sdk.as_ref(), |name| kept_pool(name).is_none())?;
+        let is_here = |name: &str| config.pools[name].at == config::At::Here;
+        let mut confinements = confinements(&config, sdk.as_ref(), |name| {
+            kept_pool(name).is_none() && is_here(name)
+        })?;
         let start = |(name, pool): (&String, &config::Pool)| {
             if let Some(kept) = kept_pool(name) {
                 return Ok((name.clone(), kept.clone()));
@@ -394,6 +410,13 @@ impl App {
                 &config,
                 confinements.remove(name),
             );
+            options.files = services.role == Role::Server;
+            if let (config::At::Cluster, Some(cluster)) = (pool.at, &services.cluster) {
+                let options = of_hosts(options);
+                let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
+                cluster.attach_hosts(pool.clone());
+                return Ok((name.clone(), pool));
+            }
             if is_watching {
                 // So that errors show when code is saved, not with the first request.
                 options.workers_min = options.workers_min.max(1);
@@ -473,6 +496,24 @@ impl App {
             held,
             held_before: kept.map(KeptPools::held).unwrap_or_default(),
         })
+    }
+
+    /// Lets front ends use the pools, if this process is a worker host.
+    pub(crate) fn serve_cluster(&self, services: &Services) {
+        let Some(cluster) = services
+            .cluster
+            .as_ref()
+            .filter(|_| services.role == Role::WorkerHost)
+        else {
+            return;
+        };
+        for (name, pool) in &self.pools {
+            let of_pool = &self.config.pools[name];
+            // A front end lets a job run again on any of its hosts.
+            let retry = config::Retry::Never;
+            let limits = pool::limits(of_pool.queue_timeout, of_pool.run_timeout, retry);
+            cluster.serve(pool.clone(), limits);
+        }
     }
 
     /// Ends its health checks: another app has taken its place, though requests may still hold it.

@@ -19,7 +19,7 @@ const HERE: &str = "[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n
 const ECHO: &str = "export default async (request) => await request.bytes();";
 
 /// The last process of a chain of upgrades, ended with the test: it is no child of the test.
-struct Successor(Process);
+pub(crate) struct Successor(Process);
 
 impl Drop for Successor {
     fn drop(&mut self) {
@@ -28,7 +28,7 @@ impl Drop for Successor {
 }
 
 /// Upgrades, and waits until the process before has ended.
-fn upgrade(server: &Server) -> Successor {
+pub(crate) fn upgrade(server: &Server) -> Successor {
     let before = server.serving();
     let output = server.command(&["upgrade"]);
     assert!(output.status.success(), "{}", said(&output));

@@ -51,7 +51,7 @@ const POOLS: Table = Table::new(
     ],
     5,
 );
-const WORKERS: Table = Table::new(&["WORKER", "PID", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
+const WORKERS: Table = Table::new(&["WORKER", "PID, HOST", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
 
 /// The figures of the last interval, and how they are shown.
 #[derive(Debug)]
@@ -351,7 +351,10 @@ fn workers(interval: &Interval) -> Vec<Vec<Cell>> {
                 pool["name"].as_str().unwrap_or_default(),
                 worker["id"]
             )),
-            count("pid"),
+            match worker["host"].as_str() {
+                Some(host) => Cell::text(host),
+                None => count("pid"),
+            },
             Cell::text(worker["phase"].as_str().unwrap_or("-")),
             count("in_flight"),
             count("answered"),
