@@ -117,3 +117,176 @@ impl Drop for AttachedHost {
         link.hang_up();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use forebay_wire::{
+        Connection, ContentKind, DETACHED_SLOT, Header, RequestParts, ResponseHead, put_frame,
+    };
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::{
+        Job, Limits, LocalMailbox, Mailboxes, Options, Program, Protocol, Recycle, Retry, Supervisor,
+    };
+
+    fn options() -> Options {
+        Options {
+            name: "away".into(),
+            program: Program {
+                argv: Vec::new(),
+                env: Vec::new(),
+                protocol: Protocol::Framed,
+                cwd: "/".into(),
+                page: false,
+                handler: None,
+                start: None,
+            },
+            workers_min: 0,
+            workers_max: HOSTS_MAX,
+            concurrency: 1,
+            concurrency_max: 1,
+            connections_max: 10,
+            queue_max: 10,
+            queue_bytes_max: 10_000,
+            start_timeout: Duration::from_secs(1),
+            kill_grace: Duration::ZERO,
+            idle_retire: Duration::MAX,
+            recycle: Recycle::default(),
+            message_bytes_max: 0,
+            call_timeout: Duration::from_secs(1),
+            confinement: None,
+            calls: None,
+            remote: true,
+            files: false,
+        }
+    }
+
+    fn job() -> Job {
+        let mut payload = Vec::new();
+        let none = std::iter::empty::<(&[u8], &[u8])>;
+        RequestParts {
+            remaining_ms: 0,
+            method: b"GET",
+            path: b"/",
+            query: b"",
+            route: b"/",
+            params: none(),
+            headers: none(),
+            peer: b"",
+            id: b"1",
+            identity: b"",
+            body: b"",
+        }
+        .put(&mut payload);
+        let minute = Duration::from_secs(60);
+        let now = Instant::now();
+        Job {
+            payload,
+            whole: false,
+            connection: Connection::default(),
+            since: now,
+            deadline: now + minute,
+            limits: Limits {
+                queue_timeout: minute,
+                run_timeout: minute,
+                retry: Retry::Idempotent,
+            },
+            may_upgrade: true,
+            trace: None,
+            client: None,
+        }
+    }
+
+    /// Types whose frames most depend on each other.
+    const CODES: [u64; 7] = [0x11, 0x20, 0x21, 0x30, 0x31, 0x32, 0x33];
+
+    /// Random bits (xorshift64).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % end
+        }
+    }
+
+    #[test]
+    fn whatever_a_host_sends_costs_only_its_own_link() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let supervisor = Supervisor::start().unwrap();
+        let mailboxes = Mailboxes::new(1);
+        let pool = Pool::start(options(), &supervisor, mailboxes.clone());
+        let mut random = Random(88_172_645_463_325_252);
+        let (mut taken, mut broken) = (0, 0);
+        LocalSet::new().block_on(&runtime, async {
+            let mailbox = LocalMailbox::open(&mailboxes, 0);
+            for _ in 0..5_000 {
+                let (outgoing, _frames) = mpsc::unbounded_channel();
+                let mut host = pool.attach("host", outgoing).unwrap();
+                let generation = host.0.link.generation;
+                host.announced(3, false);
+                let mut frame = Vec::new();
+                put_frame(&mut frame, &Header::link(FrameType::Ready, generation), &[]);
+                assert!(host.receive(&frame));
+                let jobs: Vec<_> = (0..3).map(|_| pool.submit(&mailbox, job()).unwrap()).collect();
+                for _ in 0..40 {
+                    let job = random.below(4) as u32;
+                    let is_odd = random.below(4) == 0;
+                    let code = [
+                        random.below(0x44),
+                        CODES[random.below(CODES.len() as u64) as usize],
+                    ];
+                    let header = Header {
+                        kind: FrameType::from_code(code[usize::from(!is_odd)] as u8),
+                        flags: random.below(32) as u8,
+                        generation,
+                        job,
+                        slot: [job.saturating_sub(1), random.below(4) as u32, DETACHED_SLOT]
+                            [random.below(3) as usize],
+                    };
+                    // Small numbers, so that lengths and statuses are often valid.
+                    let mut payload: Vec<u8> = (0..random.below(30)).map(|_| random.below(3) as u8).collect();
+                    let status = match header.kind {
+                        FrameType::Response => 200,
+                        FrameType::Upgrade => 101,
+                        _ => 0,
+                    };
+                    if status > 0 && random.below(16) > 0 {
+                        payload.clear();
+                        let head = ResponseHead {
+                            status,
+                            content: ContentKind::Unset,
+                            run_us: 1,
+                        };
+                        head.put(&mut payload, &[], b"body");
+                    }
+                    frame.clear();
+                    put_frame(&mut frame, &header, &payload);
+                    taken += 1;
+                    if !host.receive(&frame) {
+                        broken += 1;
+                        break;
+                    }
+                }
+                drop(host);
+                drop(jobs);
+            }
+            pool.stop_now();
+            pool.stopped().await;
+        });
+        assert!(
+            taken > 15_000 && broken > 1_000,
+            "{taken} frames, {broken} of them broke a link"
+        );
+        let counters = pool.status().counters;
+        assert_eq!((counters.accepted, counters.started), (15_000, 5_000));
+    }
+}

@@ -429,7 +429,10 @@ async fn reload_when_asked(shared: Arc<Shared>, asked: Arc<Notify>) {
 impl Shared {
     /// Status text for the service manager.
     pub(crate) fn serving(&self) -> String {
-        format!("serving {}", self.listen.join(", "))
+        match self.services.role {
+            Role::Server => format!("serving {}", self.listen.join(", ")),
+            Role::WorkerHost => "working for front ends".to_owned(),
+        }
     }
 
     /// Takes ownership of socket files and store lock, and starts durable runs when the predecessor has stopped its own.

@@ -22,8 +22,9 @@ pub(super) fn of(status: &Value) -> String {
 fn summary(status: &Value) -> String {
     let listen: Vec<&str> = list(&status["listen"]).filter_map(Value::as_str).collect();
     let connections = &status["connections"];
+    let on = if listen.is_empty() { "" } else { " on " };
     let mut out = format!(
-        "forebay {}, pid {}, {} on {}\nup {}, configuration {}, {} connections open, {} accepted, memory {}\n",
+        "forebay {}, pid {}, {}{on}{}\nup {}, configuration {}, {} connections open, {} accepted, memory {}\n",
         text(&status["version"]),
         text(&status["pid"]),
         text(&status["state"]),

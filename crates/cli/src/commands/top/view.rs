@@ -233,9 +233,10 @@ fn header(interval: &Interval) -> Vec<String> {
     let [p50, p99] = interval.quantiles("forebay_request_duration_seconds", "route", &names, [0.5, 0.99]);
     let cpu = interval.rate("process_cpu_seconds_total", &[]);
     let rate = |name: &str| shown(interval.rate(name, &[]), per_second);
+    let on = if listen.is_empty() { "" } else { " on " };
     let mut lines = vec![
         format!(
-            "forebay {}, pid {}, {} on {}, up {}, configuration {}",
+            "forebay {}, pid {}, {}{on}{}, up {}, configuration {}",
             status["version"].as_str().unwrap_or("-"),
             status["pid"],
             status["state"].as_str().unwrap_or("-"),
