@@ -1,6 +1,6 @@
 //! Requests and responses of every kind between front end and host.
 
-use forebay_testkit::{Folder, Process, wait_until};
+use forebay_testkit::{Client, Folder, Process, wait_until};
 
 use super::{Nats, PATIENT, announce, front, host, host_id, hosts, node, wait_for_hosts};
 use crate::{
@@ -26,10 +26,27 @@ export default router()
     reply((async function* () {
       for (let piece = 0; piece < Number(params.count); piece++) yield Buffer.alloc(65_536, piece);
     })()))
-  .get('/told', (request) => ({
+  .get('/told', (request, ctx) => ({
     method: request.method, path: request.path, query: request.query.get('a'), ip: request.ip, id: request.id,
-    trace: request.headers.get('traceparent'),
+    trace: request.headers.get('traceparent'), user: request.user ?? null, left: ctx.remaining(),
   }));
+";
+
+/// An application that answers with trailers, and takes connections over.
+const APPLICATION: &str = r"
+import { createServer } from 'node:http';
+
+const server = createServer(async (request, response) => {
+  response.setHeader('trailer', 'x-from');
+  for await (const piece of request) response.write(piece);
+  response.addTrailers({ 'x-from': `${request.trailers['x-from']} at ${request.socket.remotePort}` });
+  response.end('.');
+});
+server.on('upgrade', (request, socket) => {
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: echo\r\n\r\n');
+  socket.pipe(socket);
+});
+server.listen(3000);
 ";
 
 #[test]
@@ -62,12 +79,16 @@ fn a_request_runs_on_a_host_and_its_answer_comes_back() {
 #[test]
 fn what_is_told_about_a_request_reaches_the_handler() {
     let nats = Nats::start();
-    let front = front(&nats, BODIES, "");
-    let _host = host(&nats, BODIES, "");
+    let keys = "[auth.jobs.tokens.nightly]\ntoken = \"TOKEN\"\nscopes = [\"read\"]\n\
+                [[route]]\npath = \"/told\"\npool = \"api\"\nauth = [\"jobs\"]\ndeadline = \"20s\"\n";
+    let with_token = || node(&nats.url(), BODIES, keys).env("TOKEN", "not-for-the-log");
+    let front = with_token().start();
+    let _host = with_token().work_on("api").start();
     wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/told").status, 401);
     let mut client = front.connect();
     client.send(
-        "GET /told?a=b HTTP/1.1\r\nhost: test\r\nx-request-id: abc\r\n\
+        "GET /told?a=b HTTP/1.1\r\nhost: test\r\nx-request-id: abc\r\nauthorization: Bearer not-for-the-log\r\n\
          traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\r\n",
     );
     let told = client.response().json();
@@ -76,6 +97,13 @@ fn what_is_told_about_a_request_reaches_the_handler() {
     assert_eq!(told["query"], "b", "{told}");
     assert_eq!(told["ip"], "127.0.0.1", "{told}");
     assert_eq!(told["id"], "abc", "{told}");
+    assert_eq!(told["user"]["subject"], "nightly", "{told}");
+    assert_eq!(told["user"]["scopes"][0], "read", "{told}");
+    let left = told["left"].as_f64().expect("a number");
+    assert!(
+        (1.0..=20_000.0).contains(&left),
+        "the route's deadline, not that of the host: {told}"
+    );
     let trace = told["trace"].as_str().expect("a trace");
     assert!(trace.contains("0af7651916cd43dd8448eb211c80319c"), "{told}");
 }
@@ -183,6 +211,41 @@ fn websockets_and_rooms_work_through_a_host() {
     host.terminate();
     assert_eq!(echo.receive().code(), 1012);
     assert!(host.wait().success());
+}
+
+#[test]
+fn trailers_and_connections_that_are_taken_over_pass_through_a_host() {
+    let nats = Nats::start();
+    let front = front(&nats, APPLICATION, "");
+    let _host = host(&nats, APPLICATION, "");
+    wait_for_hosts(&front, 1);
+    let until = |client: &mut Client, end: &str| {
+        let mut seen = Vec::new();
+        while !seen.ends_with(end.as_bytes()) {
+            let more = client.some_bytes();
+            assert!(
+                !more.is_empty(),
+                "no {end:?} in {}",
+                String::from_utf8_lossy(&seen)
+            );
+            seen.extend(more);
+        }
+    };
+    let mut client = front.connect();
+    client.send(
+        "POST / HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\ntrailer: x-from\r\nte: trailers\r\n\r\n\
+         3\r\nabc\r\n0\r\nx-from: Ada\r\n\r\n",
+    );
+    let port = client.local_port();
+    until(&mut client, &format!("0\r\nx-from: Ada at {port}\r\n\r\n"));
+    let mut client = front.connect();
+    client.send("GET / HTTP/1.1\r\nhost: test\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n");
+    assert_eq!(client.head().expect("a head").status, 101);
+    client.send("first");
+    until(&mut client, "first");
+    client.send("x".repeat(1_000_000));
+    client.send("last");
+    until(&mut client, "last");
 }
 
 #[test]
