@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forebay_pool::Readiness;
 use forebay_wire::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,10 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_millis(900);
 /// One that is silent for so much longer is gone, even if the server of NATS does not know. Machines stand still for a moment without being
 /// dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
-/// Longest name and version of a host, in bytes.
-const TEXT_BYTES_MAX: usize = 256;
+/// Longest text in an announcement, in bytes.
+const TEXT_BYTES_MAX: usize = 1_024;
+/// Longest reason why workers do not start.
+const REASON_CHARS_MAX: usize = 200;
 /// Length of a random name.
 const ID_BYTES: usize = 16;
 
@@ -36,6 +39,9 @@ pub(crate) struct Announcement {
     pub(crate) room: usize,
     /// Whether it finishes what it has and then leaves.
     pub(crate) draining: bool,
+    /// Why its workers do not start, if so.
+    #[serde(default)]
+    pub(crate) failing: Option<String>,
 }
 
 impl Announcement {
@@ -48,7 +54,20 @@ impl Announcement {
             protocol: PROTOCOL_VERSION,
             room: 0,
             draining: false,
+            failing: None,
         }
+    }
+
+    /// Records whether the workers start. Of the reason, the first line.
+    pub(crate) fn set_failing(&mut self, readiness: &Readiness) {
+        self.failing = match readiness {
+            Readiness::Failing(reason) => {
+                let line = reason.lines().next().unwrap_or_default();
+                let plain = line.chars().filter(|letter| !letter.is_control());
+                Some(plain.take(REASON_CHARS_MAX).collect())
+            }
+            Readiness::Starting | Readiness::Ready | Readiness::Stopped => None,
+        };
     }
 
     /// Reads an announcement; `None` if it is none. Its id is safe as a part of a subject.
@@ -57,7 +76,14 @@ impl Announcement {
         let is_id = read.id.len() == ID_BYTES && read.id.bytes().all(|byte| byte.is_ascii_hexdigit());
         // They are shown on terminals.
         let is_plain = |text: &str| text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control);
-        (is_id && is_plain(&read.name) && is_plain(&read.version)).then_some(read)
+        let are_plain =
+            is_plain(&read.name) && is_plain(&read.version) && read.failing.as_deref().is_none_or(is_plain);
+        (is_id && are_plain).then_some(read)
+    }
+
+    /// Whether the host gets no more jobs.
+    pub(crate) fn takes_no_jobs(&self) -> bool {
+        self.draining || self.failing.is_some()
     }
 
     /// Why this process cannot use the host, if so.

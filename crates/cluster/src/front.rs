@@ -75,6 +75,8 @@ async fn attach_hosts(pool: &Pool, connection: &Connection) {
                         tracing::warn!(target: "forebay::cluster", pool = pool.name(), "a host is not used: {why}");
                         pool.set_absence(&why);
                     }
+                } else if let Some(why) = &announcement.failing {
+                    pool.set_absence(&format!("the workers of host {} do not start: {why}", announcement.name));
                 } else if !announcement.draining {
                     let (sender, receiver) = watch::channel(announcement);
                     attached.insert(id.clone(), sender);
@@ -164,7 +166,7 @@ async fn carry(
                     break LinkEnd::GivenUp;
                 }
                 let announcement = heard.borrow_and_update().clone();
-                host.announced(announcement.room, announcement.draining);
+                host.announced(announcement.room, announcement.takes_no_jobs());
                 is_silent = false;
                 patience.as_mut().reset(Instant::now() + SILENCE_MAX);
             }

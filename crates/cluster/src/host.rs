@@ -182,6 +182,7 @@ impl<'a> Serving<'a> {
     async fn announce(&mut self) {
         self.announced.room = self.room();
         self.announced.draining = self.host.is_draining();
+        self.announced.set_failing(&self.served.borrow().pool.readiness());
         self.announced_at = Instant::now();
         let payload = serde_json::to_vec(&self.announced).expect("an announcement becomes JSON");
         let subject = self.connection.subject(&self.pool, "hosts");

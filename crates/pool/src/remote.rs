@@ -181,7 +181,7 @@ mod tests {
             body: b"",
         }
         .put(&mut payload);
-        let minute = Duration::from_secs(60);
+        let minute = Duration::from_mins(1);
         let now = Instant::now();
         Job {
             payload,

@@ -161,6 +161,23 @@ fn clusters_on_one_broker_see_only_their_own_hosts() {
 }
 
 #[test]
+fn a_host_whose_workers_do_not_start_is_no_host_until_they_do() {
+    let nats = Nats::start();
+    let front = front(&nats, TOOLBOX, "");
+    let host = host(
+        &nats,
+        "throw new Error('not today'); export default () => 'never';",
+        "",
+    );
+    wait_until("the front end says why", || {
+        let refused = front.get("/pid");
+        refused.status == 503 && refused.detail().contains("not today")
+    });
+    host.folder().write("api.mjs", TOOLBOX);
+    wait_until("it works", || front.get("/pid").status == 200);
+}
+
+#[test]
 fn a_host_refuses_what_it_cannot_work_on() {
     let nats = Nats::start();
     let front = node(&nats.url(), TOOLBOX, "").start();
