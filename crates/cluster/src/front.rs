@@ -77,7 +77,7 @@ async fn attach_hosts(pool: &Pool, connection: &Connection) {
                     }
                 } else if let Some(why) = &announcement.failing {
                     pool.set_absence(&format!("the workers of host {} do not start: {why}", announcement.name));
-                } else if !announcement.draining {
+                } else if !announcement.draining && pool.takes_hosts() {
                     let (sender, receiver) = watch::channel(announcement);
                     attached.insert(id.clone(), sender);
                     let (pool, connection) = (pool.clone(), connection.clone());

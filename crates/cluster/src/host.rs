@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Shortest interval between two announcements.
-const INTERVAL_MIN: Duration = Duration::from_millis(10);
+const INTERVAL_MIN: Duration = Duration::from_millis(50);
 /// How often a link without other messages is tried, to notice that its front end is gone.
 const TRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of front ends that use a pool at a time.

@@ -22,7 +22,13 @@ pub const HOSTS_MAX: usize = 4_096;
 pub struct AttachedHost(Reader);
 
 impl Pool {
-    /// Attaches a host under its name. `None` if the pool is stopping or has [`HOSTS_MAX`] hosts. Frames for the host come out of
+    /// Whether another host may be attached: the pool is not stopping, and has fewer than [`HOSTS_MAX`].
+    pub fn takes_hosts(&self) -> bool {
+        let state = self.shared.state.lock();
+        !state.is_stopping() && state.workers().count() < HOSTS_MAX
+    }
+
+    /// Attaches a host under its name. `None` if [the pool takes none](Self::takes_hosts). Frames for the host come out of
     /// `outgoing`, INIT first; `None` says that the link is to end.
     ///
     /// # Panics
@@ -32,13 +38,13 @@ impl Pool {
         name: &str,
         outgoing: mpsc::UnboundedSender<Option<Vec<u8>>>,
     ) -> Option<AttachedHost> {
+        if !self.takes_hosts() {
+            return None;
+        }
         let pool = self.shared.clone();
         let (link, id, key) = {
             let mut state = pool.state.lock();
             assert!(state.options().remote, "hosts work for pools without processes");
-            if state.is_stopping() || state.workers().count() >= HOSTS_MAX {
-                return None;
-            }
             let id = state.next_worker_id();
             let link = Link::new(Channel::Remote(outgoing), pool.protocol, generation(id), 0, None);
             link.set_reads_connection();

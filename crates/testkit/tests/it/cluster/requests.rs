@@ -1,8 +1,8 @@
 //! Requests and responses of every kind between front end and host.
 
-use forebay_testkit::{Client, Folder, Process, wait_until};
+use forebay_testkit::{Client, Folder, Process, Setup, wait_until};
 
-use super::{Nats, PATIENT, announce, front, host, host_id, hosts, node, wait_for_hosts};
+use super::{Nats, PATIENT, announce, config, front, host, host_id, hosts, node, wait_for_hosts};
 use crate::{
     support::{ONE_WORKER, TOOLBOX, noted, open, wait_for_note},
     websockets::{CLOSE, Socket},
@@ -201,7 +201,7 @@ fn websockets_and_rooms_work_through_a_host() {
     assert!(slow.receive().text().starts_with("joined "));
     let mut publisher = front.connect();
     for _ in 0..300 {
-        publisher.post("/room/b", &[b'x'; 65_536]);
+        publisher.post("/room/b", "x".repeat(65_536).as_bytes());
         assert_eq!(publisher.response().status, 204);
     }
     let last = std::iter::repeat_with(|| slow.receive()).find(|frame| frame.opcode == CLOSE);
@@ -275,4 +275,23 @@ fn a_job_that_a_full_host_refuses_runs_elsewhere_or_waits() {
     assert_eq!(held.response().status, 200);
     assert_eq!(waiting.response().status, 200);
     assert!(!noted(&first).contains(&"begin waiting".to_owned()));
+}
+
+#[test]
+fn workers_of_a_host_send_no_files_by_their_descriptors() {
+    let app = "async def app(scope, receive, send):\n    assert scope['type'] == 'http'\n    \
+               offered = 'http.response.pathsend' in scope['extensions']\n    \
+               await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n    \
+               await send({'type': 'http.response.body', 'body': str(offered).encode()})\n";
+    let nats = Nats::start();
+    let away = config(&nats.url(), "")
+        .replace("handler = \"api.mjs\"", "handler = \"app.py:app\"")
+        .replace("\"node\"", "\"python\"");
+    let setup = |config: &str| Setup::new(config).file("app.py", app).admin();
+    let here = setup(&away.replace("at = \"cluster\"", "")).start();
+    assert_eq!(here.get("/").text(), "True");
+    let front = setup(&away).start();
+    let _host = setup(&away).work_on("api").start();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/").text(), "False");
 }
