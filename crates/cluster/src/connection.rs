@@ -136,8 +136,8 @@ fn settings(options: &Options) -> ConnectOptions {
             more => PAUSE_MAX.min(Duration::from_millis(20) * u32::try_from(more).unwrap_or(u32::MAX)),
         });
     settings = match options.nats.login() {
-        Some((user, Some(password))) => settings.user_and_password(user.to_owned(), password.to_owned()),
-        Some((token, None)) => settings.token(token.to_owned()),
+        Some((user, Some(password))) => settings.user_and_password(user, password),
+        Some((token, None)) => settings.token(token),
         None => settings,
     };
     if let Some(ca) = &options.ca {

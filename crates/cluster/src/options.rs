@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use async_nats::ServerAddr;
+use percent_encoding::percent_decode_str;
 
 /// How a process takes part in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +31,10 @@ impl NatsServers {
     }
 
     /// Name and password, if given; a token has no password.
-    pub(crate) fn login(&self) -> Option<(&str, Option<&str>)> {
+    pub(crate) fn login(&self) -> Option<(String, Option<String>)> {
+        let decoded = |part| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let first = self.0.first()?;
-        Some((first.username()?, first.password()))
+        Some((decoded(first.username()?), first.password().map(decoded)))
     }
 }
 
@@ -108,6 +110,15 @@ mod tests {
             "tls://ada:***@a:1,nats://[::1]:2"
         );
         assert_eq!(shown("nats://token@a"), "nats://***@a:4222");
+    }
+
+    #[test]
+    fn credentials_may_have_any_letters() {
+        let login = |text: &str| text.parse::<NatsServers>().unwrap().login();
+        let ada = ("a@b".to_owned(), Some("p/q:ü".to_owned()));
+        assert_eq!(login("nats://a%40b:p%2Fq:%C3%BC@h,nats://other"), Some(ada));
+        assert_eq!(login("nats://t%2Bk@h"), Some(("t+k".to_owned(), None)));
+        assert_eq!(login("nats://h"), None);
     }
 
     #[test]

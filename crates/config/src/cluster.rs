@@ -14,7 +14,7 @@ section! {
     #[rules(rules)]
     for Options {
         /// Where NATS listens, and who connects: `nats://user:password@host:4222`, `nats://token@host`, or `tls:` for TLS alone. Several are
-        /// separated by commas. A secret is best `${NAME}`.
+        /// separated by commas. What is not plain in a name or a password is percent-encoded; a secret is best `${NAME}`.
         nats: NatsServers,
         /// The name of the cluster: clusters that share servers of NATS have different ones. 1 to 64 letters, digits, `-` and `_`.
         name: String = "main",

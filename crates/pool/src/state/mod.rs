@@ -363,9 +363,9 @@ impl<L: LinkPort> State<L> {
     }
 
     /// Picks the worker for the next job. Idle workers come first, of those the ones with the fewest connections, and then the most
-    /// recently used one, so that the others may retire. But once
-    /// as many are busy as there are cores, a fast one with credit left takes the job into its inbox: waking another process would only
-    /// make batches smaller. Workers with a slow job come last. Unless the job may wait, only a worker that can run it at once is picked.
+    /// recently used one, so that the others may retire. But once as many are busy as there are cores, a fast one with credit left takes the
+    /// job into its inbox: waking another process would only make batches smaller. Hosts have cores of their own. Workers with a slow job
+    /// come last. Unless the job may wait, only a worker that can run it at once is picked.
     fn pick(&self, may_wait: bool) -> Option<usize> {
         let mut idle: Option<(usize, (usize, Instant))> = None;
         let mut busy: Option<(usize, (bool, usize))> = None;
@@ -401,11 +401,13 @@ impl<L: LinkPort> State<L> {
             }
         }
         match (idle, busy) {
-            (Some((idle, _)), Some((busy, (stalled, _)))) => Some(if stalled || busy_count < self.cores {
-                idle
-            } else {
-                busy
-            }),
+            (Some((idle, _)), Some((busy, (stalled, _)))) => {
+                Some(if stalled || busy_count < self.cores || self.options.remote {
+                    idle
+                } else {
+                    busy
+                })
+            }
             (idle, busy) => idle.map(|(key, _)| key).or(busy.map(|(key, _)| key)),
         }
     }

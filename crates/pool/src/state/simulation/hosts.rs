@@ -291,6 +291,32 @@ fn every_job_ends_once_whatever_hosts_refuse_lose_and_forget() {
 }
 
 #[test]
+fn the_hosts_with_the_largest_share_of_room_get_the_next_jobs() {
+    let mut pool = new(1);
+    for room in [8, 4, 4] {
+        pool.attach();
+        let key = *pool.hosts.keys().next_back().expect("it was attached");
+        pool.state
+            .host_announced(key, room, false, pool.now, &mut pool.out);
+    }
+    (0..8).for_each(|_| pool.submit());
+    let mut in_flight: Vec<_> = pool
+        .state
+        .workers()
+        .map(|(_, worker)| worker.in_flight())
+        .collect();
+    assert_eq!(in_flight, [4, 2, 2], "all are half full");
+    (0..8).for_each(|_| pool.submit());
+    in_flight = pool
+        .state
+        .workers()
+        .map(|(_, worker)| worker.in_flight())
+        .collect();
+    assert_eq!(in_flight, [8, 4, 4], "all are full");
+    assert_eq!(pool.state.queued().0, 0);
+}
+
+#[test]
 fn a_host_that_refuses_gets_no_more_until_it_announces_room_or_finishes_a_job() {
     let mut pool = new(1);
     for _ in 0..2 {
