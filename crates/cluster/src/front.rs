@@ -182,11 +182,17 @@ async fn carry(
             }
         }
     };
-    if let LinkEnd::NoResponders { reply } = &end
-        && let Ok(number) = reply.parse()
-        && let Some(job) = sent.first_since(number)
-    {
-        host.has_not_got(job);
+    if let LinkEnd::NoResponders { reply } = &end {
+        // What has not been sent has not been received either.
+        let unsent: Vec<u8> = std::iter::from_fn(|| frames.try_recv().ok())
+            .flatten()
+            .flatten()
+            .collect();
+        sent.add(&unsent, sender.next, sender.piece_max());
+        let first = reply.parse().ok().and_then(|number| sent.first_since(number));
+        if let Some(job) = first {
+            host.has_not_got(job);
+        }
     }
     drop(host);
     sender.end().await;
