@@ -3,7 +3,7 @@
 # from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test programs dev build dist sdk deps browser postgresql redis postgres postgres-stop lint bench measurements soak
+.PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint bench measurements soak
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -88,7 +88,7 @@ run: dev
 
 # The test programs are compiled while what they need comes by the network.
 test:
-	@$(MAKE) --no-print-directory --jobs=3 programs deps browser postgresql redis
+	@$(MAKE) --no-print-directory --jobs=3 programs deps browser postgresql redis nats
 	node tests/run.mjs $(SUITES)
 
 programs: sdk
@@ -128,6 +128,12 @@ redis:
 	@test -n "$$FOREBAY_REDIS" || command -v redis-server >/dev/null || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) redis-server; } || \
 	{ echo 'The tests need Redis: install it (Debian: apt-get install redis-server), or name its program in FOREBAY_REDIS.' >&2; exit 1; }
+
+# The server of NATS for the tests of clusters.
+nats:
+	@test -n "$$FOREBAY_NATS" || command -v nats-server >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) nats-server; } || \
+	{ echo 'The tests need NATS: install it (Debian: apt-get install nats-server), or name its program in FOREBAY_NATS.' >&2; exit 1; }
 
 postgres: postgresql
 	@cargo run --quiet --package forebay-testkit --bin forebay-postgres -- start target

@@ -33,7 +33,7 @@ const TIMED = {
   'cli/it': ['bench_ladder::', 'profile::'],
   'store/it': ['full::'],
   'testkit/it': [
-    ...['clients::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
+    ...['clients::', 'cluster::', 'conservation::', 'crashes::', 'deadlines::', 'faulty_workers::', 'limits::', 'queue::', 'shutdown::', 'slow_clients::'],
     ...['asgi::a_deadline_', 'rule_messages::records_that_kafka_', 'rule_messages::servers_of_mail_that_', 'scripts::a_call_that_cannot_'],
     ...['scripts::what_becomes_', 'sql_pools::a_deadline_', 'techempower::example::the_benchmark_', 'workflow_pools::what_becomes_', 'workflow_times::'],
   ],

@@ -15,7 +15,7 @@ use forebay_server::{
 use crate::{
     commands::{
         bench, cache, check, completions, explain, guard, load, logs, new, openapi, password, pool, profile,
-        reload, serve, sql, status, store, strip, top, upgrade, version, workflow,
+        reload, serve, sql, status, store, strip, top, upgrade, version, work, workflow,
     },
     failure::UsageError,
 };
@@ -43,6 +43,7 @@ pub(crate) struct CliArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::ServeArgs),
+    Work(work::WorkArgs),
     Check(check::CheckArgs),
     #[command(name = "openapi")]
     OpenApi(openapi::OpenApiArgs),
@@ -75,6 +76,7 @@ impl Command {
     pub(crate) fn run(self, started: Instant) -> anyhow::Result<()> {
         match self {
             Self::Serve(arguments) => serve::run(arguments, started),
+            Self::Work(arguments) => work::run(arguments, started),
             Self::Check(arguments) => check::run(&arguments),
             Self::OpenApi(arguments) => openapi::run(&arguments),
             Self::New(arguments) => new::run(&arguments),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use forebay_clients::RedisOptions;
+use forebay_cluster::Options as Cluster;
 
 use crate::auth::{Auth, LoginPath, check_login_paths};
 use crate::clients::{KafkaCluster, MailServer, S3Bucket};
@@ -15,7 +16,7 @@ use crate::key::{Default, Key, Section as Declared, Shape, at_least};
 use crate::openapi::OpenApi;
 use crate::places::Places;
 use crate::policy::Policy;
-use crate::pool::Pool;
+use crate::pool::{At, Pool};
 use crate::print::Table;
 use crate::proxy::Proxy;
 use crate::read::Sections;
@@ -44,6 +45,7 @@ pub(crate) static SECTIONS: &[Declared] = &[
     Declared::of::<Trace>("trace", Shape::Once),
     Declared::of::<Store>("store", Shape::Once),
     Declared::of::<Records>("records", Shape::Once),
+    Declared::of::<Cluster>("cluster", Shape::Once),
     Declared::of::<Pool>("pool", Shape::Named("pool")),
     Declared::of::<Proxy>("proxy", Shape::Named("proxy")),
     Declared::of::<Script>("script", Shape::Named("script")),
@@ -90,6 +92,8 @@ pub struct Config {
     pub store: Option<Store>,
     /// `[records]`
     pub records: Records,
+    /// `[cluster]`; `None` if the file has no such section.
+    pub cluster: Option<Cluster>,
     /// `[pool.NAME]`, by name.
     pub pools: BTreeMap<String, Pool>,
     /// `[proxy.NAME]`, by name.
@@ -169,6 +173,11 @@ impl<'a> Context<'a> {
             auth: self.named("auth"),
             trace: self.once("trace"),
             store: self.has_store().then(|| self.once("store")).flatten(),
+            cluster: self
+                .sections
+                .has("cluster")
+                .then(|| self.once("cluster"))
+                .flatten(),
             pools: self.named("pool"),
             proxies: self.named("proxy"),
             scripts: self.named("script"),
@@ -355,6 +364,41 @@ impl Config {
             + usize::from(has_pool)
     }
 
+    /// Makes it the configuration of a worker host: it runs some of the pools, and has neither listeners nor what is only for them. The error
+    /// says why it has no such pool.
+    pub fn work_on(&mut self, pools: &[String]) -> Result<(), String> {
+        if self.cluster.is_none() {
+            return Err(
+                "the configuration has no [cluster], over which front ends could reach the pool".into(),
+            );
+        }
+        for name in pools {
+            let Some(pool) = self.pools.get_mut(name) else {
+                return Err(format!("the configuration has no [pool.{name}]"));
+            };
+            if pool.at != At::Cluster {
+                return Err(format!(
+                    "[pool.{name}] has no `at = \"cluster\"`, so no front end would use it"
+                ));
+            }
+            pool.at = At::Here;
+        }
+        self.pools.retain(|name, _| pools.contains(name));
+        self.server.listen.clear();
+        // Jobs go through the thread of the cluster.
+        self.server.threads = 1;
+        self.server.policy.clear();
+        self.tls.clear();
+        self.auth.clear();
+        self.store = None;
+        self.proxies.clear();
+        self.scripts.clear();
+        self.workflow = None;
+        self.policies.clear();
+        self.routes.clear();
+        Ok(())
+    }
+
     /// The effective configuration: every key with its value, with absolute paths. Reading it on the same machine gives an equal
     /// configuration, except that literal secrets are `***`; hashes of secrets are, too, and have to be put in again. Substituted environment variables appear as their values.
     pub fn to_toml(&self) -> String {
@@ -367,6 +411,7 @@ impl Config {
         once(&mut out, "trace", self.trace.as_ref());
         once(&mut out, "store", self.store.as_ref());
         once(&mut out, "records", self.store.as_ref().map(|_| &self.records));
+        once(&mut out, "cluster", self.cluster.as_ref());
         named(&mut out, "pool", &self.pools);
         named(&mut out, "proxy", &self.proxies);
         named(&mut out, "script", &self.scripts);

@@ -13,6 +13,7 @@
 mod auth;
 mod build;
 mod clients;
+mod cluster;
 mod confine;
 mod content_type;
 mod error;
@@ -57,6 +58,7 @@ pub use clients::{KafkaCluster, MailServer, S3Bucket};
 pub use confine::Confine;
 pub use content_type::content_type_of;
 pub use error::{ConfigError, Problem};
+pub use forebay_cluster::Options as Cluster;
 pub use forebay_runtimes::{Environment, Runtime};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 pub use headers::RequestHeaders;
@@ -68,8 +70,8 @@ pub use policy::{
     AuthRequirement, Cache, ClientKey, ErrorPages, Policy, RateLimit, RateLimitError, Statuses,
 };
 pub use pool::{
-    Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry,
-    Sticky, StoreMode, WebSocket, Worker, Workers,
+    At, Compat, EncodedSlashes, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle,
+    Retry, Sticky, StoreMode, WebSocket, Worker, Workers,
 };
 pub use proxy::Proxy;
 pub use redirect::Redirect;

@@ -25,6 +25,9 @@ section! {
     #[check(Pool::check)]
     #[unused(Pool::unused)]
     pub struct Pool {
+        /// Where the workers run: `here`, or on the machines of the `cluster`, where `forebay work` runs this pool for all front ends.
+        /// See `docs/guide/cluster.md`.
+        at: At = "here",
         /// The program of a worker process.
         worker: Worker as group(Worker::KEYS),
         /// What the worker speaks. `framed`: binary frames. `jsonl`: one JSON object a line, on standard input and output. `wabur`: the
@@ -154,6 +157,16 @@ section! {
         age: Duration as duration(0, 8_760 * HOUR) = "0s",
         /// Resident memory; 0: any.
         rss: u64 as size(0, TIB) = "0",
+    }
+}
+
+words! {
+    /// Where the workers of a pool run.
+    pub enum At {
+        /// They are processes of this server.
+        Here = "here",
+        /// On worker hosts of the cluster.
+        Cluster = "cluster",
     }
 }
 
@@ -333,7 +346,10 @@ impl Pool {
         if self.store_mode() != StoreMode::None && !context.has_store() {
             context.note(fields.problem("store", "there is no store: the file has no [store]"));
         }
-        let usual = if context.has_store() {
+        if self.at == At::Cluster {
+            self.check_in_cluster(fields, context);
+        }
+        let usual = if context.has_store() && self.at == At::Here {
             StoreMode::ReadWrite
         } else {
             StoreMode::None
@@ -356,6 +372,33 @@ impl Pool {
         }
         if !self.sql.is_empty() && !is_framed {
             context.note(fields.problem("sql", "only a pool whose protocol is \"framed\" has it"));
+        }
+    }
+
+    fn check_in_cluster(&self, fields: &Fields, context: &mut Context<'_>) {
+        if !context.sections.has("cluster") {
+            let message = "found \"cluster\", and the file has no [cluster]";
+            context.note(fields.problem("at", message));
+        }
+        let problems = [
+            (
+                self.protocol != Protocol::Framed,
+                "protocol",
+                "a pool with `at = \"cluster\"` has \"framed\"",
+            ),
+            (
+                self.sticky.is_some(),
+                "sticky",
+                "a pool with `at = \"cluster\"` has no client that stays with one worker",
+            ),
+            (
+                self.store_mode() != StoreMode::None,
+                "store",
+                "the store is on one machine: a pool with `at = \"cluster\"` has `store = \"none\"`",
+            ),
+        ];
+        for (_, key, why) in problems.into_iter().filter(|(is_wrong, ..)| *is_wrong) {
+            context.note(fields.problem(key, why));
         }
     }
 

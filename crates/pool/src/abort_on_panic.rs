@@ -8,7 +8,7 @@ use std::{
 
 /// Runs a task, and aborts the process if it panics. The event loop would catch the panic, and the server would go on without a pool's
 /// supervision or a worker's answers, and never notice.
-pub(crate) async fn abort_on_panic<T>(name: &str, task: impl Future<Output = T>) -> T {
+pub async fn abort_on_panic<T>(name: &str, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     std::future::poll_fn(|cx| {
         // Unwind safe: the process ends before the broken state can be seen.

@@ -165,6 +165,16 @@ impl Answer {
         ))
     }
 
+    /// Its frame: type, flags and payload. `None` if its body is a file.
+    pub fn frame(&self) -> Option<(FrameType, u8, Bytes)> {
+        let (kind, flags) = match self.upgrade {
+            Some(Upgrade::WebSocket) => (FrameType::Upgrade, flag::WEBSOCKET),
+            Some(Upgrade::Bytes) => (FrameType::Upgrade, 0),
+            None => (FrameType::Response, self.flags),
+        };
+        self.file.is_none().then(|| (kind, flags, self.payload.clone()))
+    }
+
     /// How the connection goes over to another protocol, if it does.
     pub const fn upgrade(&self) -> Option<Upgrade> {
         self.upgrade

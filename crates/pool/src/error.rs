@@ -75,6 +75,14 @@ pub enum Failure {
         /// The name of the pool.
         pool: String,
     },
+    /// The pool's workers are on other machines, and none of those can be reached.
+    #[error("pool `{pool}` has no worker host: {why}")]
+    NoHost {
+        /// The name of the pool.
+        pool: String,
+        /// The reason.
+        why: String,
+    },
     /// The pool is stopping and accepts no new jobs.
     #[error("pool `{pool}` is stopping")]
     Stopping {
@@ -98,6 +106,7 @@ impl Failure {
             Self::TooManyRooms { .. } => "too_many_rooms",
             Self::InvalidAnswer { .. } => "invalid_answer",
             Self::NotStarting { .. } => "not_starting",
+            Self::NoHost { .. } => "no_host",
             Self::Stopping { .. } => "stopping",
         }
     }

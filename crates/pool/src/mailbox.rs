@@ -24,6 +24,10 @@ use crate::{
 #[derive(Debug)]
 pub struct Mailboxes {
     shared: Box<[Shared]>,
+    /// The threads that read the links of workers.
+    readers: std::ops::Range<usize>,
+    /// The threads that take work.
+    takers: usize,
     /// The thread that gets the next worker's link (round robin).
     next_reader: std::sync::atomic::AtomicUsize,
     /// The thread that gets the next piece of work (round robin).
@@ -61,8 +65,22 @@ impl Mailboxes {
         assert!(threads > 0, "answers need a thread to arrive at");
         Arc::new(Self {
             shared: (0..threads).map(|_| Shared::default()).collect(),
+            readers: 0..threads,
+            takers: threads,
             next_reader: 0.into(),
             next_work: 0.into(),
+        })
+    }
+
+    /// Creates mailboxes for this many threads and, behind theirs, for another one, which reads the links of all workers: the thread that
+    /// submits almost all jobs of a worker host.
+    pub fn with_reader(threads: usize) -> Arc<Self> {
+        let all = Self::new(threads + 1);
+        let all = Arc::into_inner(all).expect("nobody else has it yet");
+        Arc::new(Self {
+            readers: threads..threads + 1,
+            takers: threads,
+            ..all
         })
     }
 
@@ -72,7 +90,7 @@ impl Mailboxes {
             .next_reader
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.post(
-            turn % self.shared.len(),
+            self.readers.start + turn % self.readers.len(),
             std::iter::once(Item::Adopt(Box::new(reader))),
         );
     }
@@ -80,7 +98,7 @@ impl Mailboxes {
     /// Assigns work to one of the threads, in turn.
     pub(crate) fn hand(&self, work: Work) {
         let turn = self.next_work.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.post(turn % self.shared.len(), std::iter::once(Item::Work(work)));
+        self.post(turn % self.takers, std::iter::once(Item::Work(work)));
     }
 
     pub(crate) fn deliver(&self, deliveries: impl IntoIterator<Item = (ReplyTo, Delivery)>) {

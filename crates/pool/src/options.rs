@@ -44,6 +44,10 @@ pub struct Options {
     pub confinement: Option<Arc<Confinement>>,
     /// Answers the workers' calls. Without it, each call is answered with an error.
     pub calls: Option<Arc<dyn CallHandler>>,
+    /// Whether the workers are hosts on other machines, which [`Pool::attach`](crate::Pool::attach) adds: the pool starts no process.
+    pub remote: bool,
+    /// Whether workers may send files as bodies by passing their descriptors.
+    pub files: bool,
 }
 
 /// The protocol of a worker, and its transport.

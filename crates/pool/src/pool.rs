@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use forebay_trace::Trace;
@@ -25,6 +25,9 @@ use crate::{
     status::{Readiness, Status},
     supervisor::Supervisor,
 };
+
+/// How long a new pool of hosts waits for the first one.
+const HOST_WAIT: Duration = Duration::from_secs(1);
 
 /// Longest piece of a message of a WebSocket, in bytes.
 pub const MESSAGE_PIECE_MAX: usize = forebay_wire::FRAME_PAYLOAD_MAX as usize;
@@ -212,9 +215,16 @@ impl Pool {
         let _ = readiness.wait_for(|now| *now == Readiness::Stopped).await;
     }
 
-    /// Waits until the pool is ready or its first start has failed. The error is the worker's message.
+    /// Waits until the pool is ready or its first start has failed. The error is the worker's message. Hosts come and go whatever the
+    /// configuration is, so a pool of hosts waits for one only for a moment.
     pub async fn settled(&self) -> Result<(), String> {
         let mut readiness = self.shared.readiness.subscribe();
+        if self.shared.state.lock().options().remote {
+            let is_ready = readiness.wait_for(|now| *now == Readiness::Ready);
+            // Without a host the reason stands in the status.
+            drop(tokio::time::timeout(HOST_WAIT, is_ready).await);
+            return Ok(());
+        }
         let settled = readiness
             .wait_for(|now| *now != Readiness::Starting)
             .await

@@ -78,7 +78,7 @@ pub(crate) enum Input {
 
 /// The reason why reading ends before the link is closed.
 #[derive(Debug, thiserror::Error)]
-enum ReadError {
+pub(crate) enum ReadError {
     #[error("worker has broken the protocol")]
     Wire(#[from] WireError),
     #[error("worker has broken the protocol")]
@@ -314,7 +314,7 @@ impl Reader {
     }
 
     /// Processes every complete frame, including those before an invalid one.
-    fn take_frames(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
+    pub(crate) fn take_frames(&mut self, mailbox: Option<&Rc<LocalMailbox>>) -> Result<(), ReadError> {
         let mut whole = 0;
         let broken = loop {
             match split_frame(&self.rest[whole..]) {
@@ -439,6 +439,8 @@ impl Reader {
             FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
             FrameType::Trailers => session.trailers(worker, job, payload())?,
             FrameType::Reset => session.reset(worker, job, now),
+            FrameType::Failure => session.failure(worker, job, frame.payload, now)?,
+            FrameType::Ready => session.ready(worker, now),
             FrameType::Window => {
                 let Ok(bytes) = <[u8; 4]>::try_from(frame.payload) else {
                     return Err(WireError::Truncated {
@@ -459,11 +461,10 @@ impl Reader {
                 let id = self.id;
                 session.call((worker, id), &self.link, &header, frame.payload, now)?;
             }
-            // Handshake frames are over, frames of the other direction mean nothing here, unknown ones are skipped.
+            // Other frames of the handshake are over, frames of the other direction mean nothing here, unknown ones are skipped.
             FrameType::Pad
             | FrameType::Hello
             | FrameType::Init
-            | FrameType::Ready
             | FrameType::Failed
             | FrameType::Drain
             | FrameType::Profile
@@ -476,7 +477,7 @@ impl Reader {
     }
 
     /// Stops a worker whose output is invalid. What it sent before stays valid.
-    fn cut_off(&self, error: &ReadError) {
+    pub(crate) fn cut_off(&self, error: &ReadError) {
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::error!(target: "forebay::pool", pool = %self.pool.name, worker = self.id, cause, "{error}; it is stopped");
         let is_there = self.pool.state.lock().has_worker(self.worker, self.id);

@@ -4,7 +4,7 @@
 use std::{os::fd::OwnedFd, rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use forebay_wire::{FrameType, Header, WireError, flag};
+use forebay_wire::{FailureReason, FrameType, Header, WireError, flag};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
@@ -257,6 +257,29 @@ impl<'a> Session<'a> {
     pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
         let (state, outputs) = self.parts();
         state.reset(from, job, now, outputs);
+    }
+
+    /// Handles a READY that comes after the handshake of a process: a host has answered INIT.
+    pub(crate) fn ready(&mut self, from: usize, now: Instant) {
+        let (state, outputs) = self.parts();
+        state.worker_ready(from, false, now, outputs);
+    }
+
+    /// Handles a FAILURE: the reason, then a text.
+    pub(crate) fn failure(
+        &mut self,
+        from: usize,
+        job: (u32, u32),
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let Some((&reason, text)) = payload.split_first() else {
+            return Err(truncated("FAILURE", 1, payload));
+        };
+        let (reason, text) = (FailureReason::from_code(reason), String::from_utf8_lossy(text));
+        let (state, outputs) = self.parts();
+        state.host_failed(from, job, reason, &text, now, outputs);
+        Ok(())
     }
 
     pub(crate) fn window(&mut self, from: usize, job: (u32, u32), bytes: u32) {

@@ -63,8 +63,10 @@ pub struct Status {
 pub struct WorkerStatus {
     /// The worker's number in the pool.
     pub id: u64,
-    /// The process id of the worker.
+    /// The process id of the worker; 0 for a host.
     pub pid: u32,
+    /// The name of the machine, if the worker is a host.
+    pub host: Option<String>,
     /// `starting`, `ready`, `draining`, `terminating` or `killed`.
     pub phase: &'static str,
     /// Number of jobs it holds.
@@ -171,6 +173,7 @@ fn worker_status<L>(worker: &Worker<L>, now: Instant) -> WorkerStatus {
     WorkerStatus {
         id: worker.id,
         pid: worker.pid,
+        host: worker.host.as_ref().map(|host| host.name.clone()),
         phase: match worker.phase {
             Phase::Starting => "starting",
             Phase::Ready => "ready",

@@ -14,6 +14,7 @@ use std::{
 };
 
 use forebay_acme::{AcmeClient, Challenge, Challenges};
+use forebay_cluster::Cluster;
 use forebay_pg::SqlSession;
 use forebay_pool::{Mailboxes, Options, Pool, Supervisor};
 use forebay_router::{Router, Rule};
@@ -33,7 +34,7 @@ pub(crate) use self::scripts::script_options;
 pub(crate) use self::workflow::{WorkflowEnvironment, compat_of, workflow_engines};
 use self::{
     confinement::confinements,
-    pools::{calls, options},
+    pools::{calls, of_hosts, options},
     scripts::scripts,
     upstreams::{HealthChecks, proxies},
     workflow::workflow_target,
@@ -113,6 +114,18 @@ pub(crate) struct Services {
     pub(crate) sql: CallThread<SqlSession>,
     /// Bodies of requests and responses spooled so that no worker waits for a slow client.
     pub(crate) kept: Arc<BufferUsage>,
+    /// Present if `[cluster]` is configured, which cannot change while the server runs.
+    pub(crate) cluster: Option<Cluster>,
+    pub(crate) role: Role,
+}
+
+/// What a process is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It listens for HTTP requests.
+    Server,
+    /// It runs pools for the servers of its cluster.
+    WorkerHost,
 }
 
 /// Routes and pools in force. A request holds on to the app it started with.
@@ -224,7 +237,10 @@ impl App {
         };
         let scripts = scripts(&config, services)?;
         let settings = config.records.settings();
-        let mut confinements = confinements(&config, sdk.as_ref(), |name| kept_pool(name).is_none())?;
+        let is_here = |name: &str| config.pools[name].at == config::At::Here;
+        let mut confinements = confinements(&config, sdk.as_ref(), |name| {
+            kept_pool(name).is_none() && is_here(name)
+        })?;
         let caches = caches(&config, services.routes.threads());
         let policies = PolicyParts {
             config: &config,
@@ -234,6 +250,12 @@ impl App {
             error_pages: error_pages(&config)?,
         };
         let health_checks = Mutex::new(HealthChecks::start(&proxies).map_err(BuildError::HealthChecks)?);
+        let cluster_of = |pool: &config::Pool| {
+            services
+                .cluster
+                .as_ref()
+                .filter(|_| pool.at == config::At::Cluster)
+        };
         let options = |(name, pool): (&String, &config::Pool)| {
             if kept_pool(name).is_some() {
                 return Ok((name.clone(), None));
@@ -247,6 +269,10 @@ impl App {
                 &config,
                 confinements.remove(name),
             );
+            options.files = services.role == Role::Server;
+            if cluster_of(pool).is_some() {
+                return Ok((name.clone(), Some(of_hosts(options))));
+            }
             if is_watching {
                 // So that errors show when code is saved, not with the first request.
                 options.workers_min = options.workers_min.max(1);
@@ -259,7 +285,13 @@ impl App {
         let start = |(name, options): (String, Option<Options>)| {
             let pool = match options {
                 None => kept_pool(&name).expect("it has no options").clone(),
-                Some(options) => Pool::start(options, &services.supervisor, services.mailboxes.clone()),
+                Some(options) => {
+                    let pool = Pool::start(options, &services.supervisor, services.mailboxes.clone());
+                    if let Some(cluster) = cluster_of(&config.pools[&name]) {
+                        cluster.attach_hosts(pool.clone());
+                    }
+                    pool
+                }
             };
             (name, pool)
         };
@@ -358,6 +390,24 @@ impl App {
             body_schemas: &self.body_schemas,
             workflows: &|release| Some(workflow?.runner().releases.published(release).ok()?.bundle),
         })
+    }
+
+    /// Lets front ends use the pools, if this process is a worker host.
+    pub(crate) fn serve_cluster(&self, services: &Services) {
+        let Some(cluster) = services
+            .cluster
+            .as_ref()
+            .filter(|_| services.role == Role::WorkerHost)
+        else {
+            return;
+        };
+        for (name, pool) in &self.pools {
+            let of_pool = &self.config.pools[name];
+            // A front end lets a job run again on any of its hosts.
+            let retry = config::Retry::Never;
+            let limits = pool::limits(of_pool.queue_timeout, of_pool.run_timeout, retry);
+            cluster.serve(pool.clone(), limits);
+        }
     }
 
     /// Ends its health checks: another app has taken its place, though requests may still hold it.

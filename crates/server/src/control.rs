@@ -12,7 +12,7 @@ use crate::{
         METRICS_CONTENT_TYPE,
         http::{BODY_BYTES_MAX, Events, Follow, Request, Response, Service},
     },
-    config::{Route, Target},
+    config::{At, Route, Target},
     failure,
     metrics::{exposition, name_of},
     profiles::{NoProfile, PROFILE_MAX},
@@ -188,6 +188,11 @@ impl Control {
                 &format!("there is no pool `{name}`; there are: {}", names.join(", ")),
             );
         };
+        if app.config.pools[name].at == At::Cluster {
+            let problem =
+                format!("the workers of pool `{name}` are hosts of the cluster: resize it on each of them");
+            return Response::problem(409, &problem);
+        }
         match members(request, &["workers", "min", "max"]).and_then(|numbers| size(&numbers)) {
             Ok((min, max)) => {
                 pool.resize(min, max);

@@ -513,6 +513,7 @@ impl Refusal {
                 | Failure::QueueTimeout { .. }
                 | Failure::TooManyConnections { .. }
                 | Failure::NotStarting { .. }
+                | Failure::NoHost { .. }
                 | Failure::Stopping { .. } => Class::Overload,
                 Failure::RunTimeout { .. } | Failure::DeadlinePassed => Class::Deadline,
                 Failure::WorkerDied { .. } => Class::BadGateway,

@@ -35,7 +35,9 @@ mod traces;
 mod upgrade;
 mod watch;
 
-pub use app::{BuildError, CheckedConfinement, NotConfined, check_confinements, development_certificate};
+pub use app::{
+    BuildError, CheckedConfinement, NotConfined, Role, check_confinements, development_certificate,
+};
 pub use auth::{AuthError, check_keys};
 pub use check::{
     CheckedStatements, HandlerFaults, ScriptFaults, check_body_schemas, check_certificates, check_handlers,

@@ -299,6 +299,7 @@ impl Shared {
         let before = self.front.replace_app(app.clone());
         before.end_health_checks();
         app.keep_certificates(&self.services.acme);
+        app.serve_cluster(&self.services);
         self.reloading.generation.store(generation, Ordering::Release);
         self.services.routes.keep(&app.config);
         self.services.scripts.keep(|name| {
@@ -391,6 +392,7 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
         ("log.file", current.log.file == new.log.file),
         ("log.rotate", current.log.rotate == new.log.rotate),
         ("trace", current.trace == new.trace),
+        ("cluster", current.cluster == new.cluster),
         ("store", fixed_of_store(current) == fixed_of_store(new)),
         ("workflow.runs", kept_runs(current) == kept_runs(new)),
     ];

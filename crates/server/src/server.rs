@@ -8,6 +8,7 @@ use std::{
 };
 
 use forebay_acme::AcmeClient;
+use forebay_cluster::Cluster;
 use forebay_pool::{Mailboxes, Pool, Supervisor};
 use forebay_tls::CertificateError;
 use forebay_workflow::{RunStorage, SourceParser, with_causes};
@@ -20,7 +21,7 @@ use tokio::{
 
 use crate::{
     admin::{Admin, Hosts, http},
-    app::{App, BuildError, PrivilegedCertificates, Services},
+    app::{App, BuildError, PrivilegedCertificates, Role, Services},
     calls::CallThread,
     check::ask_of_statements,
     config::Config,
@@ -229,6 +230,7 @@ impl Server {
         reload: Reload,
         log: logging::Handle,
         parser: SourceParser,
+        role: Role,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
         let mut signals = Signals::register().map_err(StartError::Signals)?;
@@ -261,9 +263,18 @@ impl Server {
         if let Some(requests) = traces.traced_requests() {
             log.name_traces_of(requests);
         }
+        let mailboxes = match role {
+            Role::Server => Mailboxes::new(threads),
+            Role::WorkerHost => Mailboxes::with_reader(threads),
+        };
+        let mailbox = (role == Role::WorkerHost).then(|| (mailboxes.clone(), threads));
+        let cluster = config.cluster.clone();
+        let cluster = cluster
+            .map(|options| Cluster::start(options, mailbox))
+            .transpose()?;
         let services = Services {
             supervisor,
-            mailboxes: Mailboxes::new(threads),
+            mailboxes,
             routes: RouteMetrics::new(threads),
             key_sources: parking_lot::Mutex::default(),
             proxies: parking_lot::Mutex::default(),
@@ -287,6 +298,8 @@ impl Server {
             tql_admission: Arc::default(),
             sql: CallThread::new("sql calls"),
             kept: Arc::default(),
+            cluster,
+            role,
         };
         let app = Arc::new(App::build(config, &services, None)?);
         if is_successor {
@@ -310,6 +323,7 @@ impl Server {
             threads,
         )?;
         app.keep_certificates(&services.acme);
+        app.serve_cluster(&services);
         let shared = Arc::new(Shared {
             front,
             services,
@@ -415,7 +429,10 @@ async fn reload_when_asked(shared: Arc<Shared>, asked: Arc<Notify>) {
 impl Shared {
     /// Status text for the service manager.
     pub(crate) fn serving(&self) -> String {
-        format!("serving {}", self.listen.join(", "))
+        match self.services.role {
+            Role::Server => format!("serving {}", self.listen.join(", ")),
+            Role::WorkerHost => "working for front ends".to_owned(),
+        }
     }
 
     /// Takes ownership of socket files and store lock, and starts durable runs when the predecessor has stopped its own.
@@ -498,6 +515,15 @@ impl Shared {
             .is_err()
         {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
+        }
+        if let Some(cluster) = self
+            .services
+            .cluster
+            .as_ref()
+            .filter(|_| self.services.role == Role::WorkerHost)
+            && tokio::time::timeout_at(deadline, cluster.drain()).await.is_err()
+        {
+            tracing::warn!(target: "forebay::server", "jobs of front ends are left after drain_max and are cut off");
         }
         // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;

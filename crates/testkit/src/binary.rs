@@ -6,8 +6,9 @@ use std::{
     sync::OnceLock,
 };
 
-/// The command that serves a configuration with this program, started by a launcher, if there is one: a command line before the program's.
-pub(crate) fn serve(program: &Path, launcher: &[String], config: &Path) -> Command {
+/// The command that serves a configuration with this program, or works for it as `words` say, started by a launcher, if there is one: a
+/// command line before the program's.
+pub(crate) fn serve(program: &Path, launcher: &[String], words: &[&str], config: &Path) -> Command {
     let mut command = match launcher {
         [] => Command::new(program),
         [first, rest @ ..] => {
@@ -16,7 +17,7 @@ pub(crate) fn serve(program: &Path, launcher: &[String], config: &Path) -> Comma
             command
         }
     };
-    command.arg("serve").arg("-c").arg(config);
+    command.args(words).arg("-c").arg(config);
     command
 }
 

@@ -29,6 +29,8 @@ pub struct Setup {
     program: PathBuf,
     launcher: Vec<String>,
     stdin: Stdio,
+    /// The pool of a worker host.
+    works_on: Option<String>,
 }
 
 /// `[admin]` without admin listener and control socket.
@@ -51,6 +53,7 @@ impl Setup {
             program: binary::program().to_owned(),
             launcher: Vec::new(),
             stdin: Stdio::null(),
+            works_on: None,
         }
     }
 
@@ -66,6 +69,13 @@ impl Setup {
     pub fn launched_by(mut self, command: &[&str], stdin: Stdio) -> Self {
         self.launcher = command.iter().map(|&word| word.to_owned()).collect();
         self.stdin = stdin;
+        self
+    }
+
+    /// Starts a worker host that runs this pool, in the place of a server.
+    #[must_use]
+    pub fn work_on(mut self, pool: &str) -> Self {
+        self.works_on = Some(pool.to_owned());
         self
     }
 
@@ -145,11 +155,16 @@ impl Setup {
             program,
             launcher,
             stdin,
+            works_on,
         } = self;
         let fixed =
             format!("[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\n{admin}\n");
         folder.write("forebay.toml", format!("{fixed}{config}"));
-        let mut child = binary::serve(&program, &launcher, &folder.path().join("forebay.toml"))
+        let words = match &works_on {
+            None => vec!["serve"],
+            Some(pool) => vec!["work", "--pool", pool],
+        };
+        let mut child = binary::serve(&program, &launcher, &words, &folder.path().join("forebay.toml"))
             .args(arguments)
             .current_dir(folder.path())
             .env("FOREBAY_NODE", binary::node())
@@ -171,11 +186,11 @@ impl Setup {
             }
             printed.first()
         });
-        let urls = ready
-            .split_once("listening on ")
-            .expect("the ready line names the addresses")
-            .1;
-        let urls = urls.split(", ").map(str::to_owned).collect();
+        let urls = match (ready.split_once("listening on "), &works_on) {
+            (Some((_, urls)), None) => urls.split(", ").map(str::to_owned).collect(),
+            (None, Some(pool)) if ready.ends_with(&format!("working on {pool}")) => Vec::new(),
+            _ => panic!("the ready line names neither addresses nor the pool: {ready}"),
+        };
         Server {
             child,
             process,

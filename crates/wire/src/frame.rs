@@ -30,6 +30,8 @@ pub mod flag {
     pub const FILE: u8 = 0x08;
     /// On REQUEST: the payload ends with a [`Connection`](crate::Connection).
     pub const CONNECTION: u8 = 0x10;
+    /// On MESSAGE from a worker host: the message came by way of a room, and uses up no window.
+    pub const PUBLISHED: u8 = 0x08;
 }
 
 /// The purpose of a frame. Unknown codes are kept because receivers must skip such frames.
@@ -52,6 +54,7 @@ pub enum FrameType {
     Reset,
     Trailers,
     Response,
+    Failure,
     Upgrade,
     Message,
     Close,
@@ -83,6 +86,7 @@ impl FrameType {
             Self::Reset => 0x14,
             Self::Trailers => 0x15,
             Self::Response => 0x20,
+            Self::Failure => 0x21,
             Self::Upgrade => 0x30,
             Self::Message => 0x31,
             Self::Close => 0x32,
@@ -114,6 +118,7 @@ impl FrameType {
             0x14 => Self::Reset,
             0x15 => Self::Trailers,
             0x20 => Self::Response,
+            0x21 => Self::Failure,
             0x30 => Self::Upgrade,
             0x31 => Self::Message,
             0x32 => Self::Close,

@@ -34,6 +34,38 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// The oldest version of the protocol that this crate still understands.
 pub const PROTOCOL_VERSION_MIN: u32 = 1;
 
+/// Why a worker host ends a job without a response: the first byte of the payload of a FAILURE frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FailureReason {
+    /// The job has not begun and never will here: another worker may run it.
+    NotBegun = 1,
+    /// The process that ran it has ended.
+    WorkerDied = 2,
+    /// It ran longer than the host allows.
+    RunTimeout = 3,
+    /// Its deadline has passed.
+    DeadlinePassed = 4,
+    /// Its response cannot be used; a text says why. Unknown reasons mean the same.
+    InvalidAnswer = 5,
+    /// The process that ran it has as many open connections as it may.
+    TooManyConnections = 6,
+}
+
+impl FailureReason {
+    /// The reason for a payload's first byte.
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::NotBegun,
+            2 => Self::WorkerDied,
+            3 => Self::RunTimeout,
+            4 => Self::DeadlinePassed,
+            6 => Self::TooManyConnections,
+            _ => Self::InvalidAnswer,
+        }
+    }
+}
+
 /// Why a server aborts a job: the payload of an ABORT frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

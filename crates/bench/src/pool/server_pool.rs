@@ -114,6 +114,8 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
         call_timeout: plan.deadline,
         confinement: None,
         calls: None,
+        remote: false,
+        files: true,
     })
 }
 

@@ -23,4 +23,5 @@ pub(crate) mod strip;
 pub(crate) mod top;
 pub(crate) mod upgrade;
 pub(crate) mod version;
+pub(crate) mod work;
 pub(crate) mod workflow;

@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use forebay_server::{
-    Predecessor, Reload, Server, StartupResources,
+    Predecessor, Reload, Role, Server, StartupResources,
     config::{Certificate, Config, Environment},
     logging::{self, Logging},
 };
@@ -40,12 +40,22 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
         overrides.apply(&mut config)?;
         Ok(config)
     };
+    run_as(Role::Server, load, watch, started)
+}
+
+/// Runs a server, or a worker host, with the configuration that `load` reads, until it is stopped.
+pub(super) fn run_as(
+    role: Role,
+    load: impl Fn() -> anyhow::Result<Config> + Send + 'static,
+    watch: bool,
+    started: Instant,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let mut predecessor = Predecessor::of_this_process().await?;
-        match start(load, watch, predecessor.as_mut(), started).await {
+        match start(role, load, watch, predecessor.as_mut(), started).await {
             Ok((server, _logging)) => Ok(server.run(predecessor).await?),
             Err(error) => {
                 if let Some(predecessor) = predecessor {
@@ -58,6 +68,7 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
 }
 
 async fn start(
+    role: Role,
     load: impl Fn() -> anyhow::Result<Config> + Send + 'static,
     watch: bool,
     predecessor: Option<&mut Predecessor>,
@@ -75,8 +86,13 @@ async fn start(
         Some(Certificate::Files(files)) => Some(files.cert.clone()),
         _ => None,
     };
-    let server = Server::start(config, opened, reload, logging.handle(), PARSER).await?;
-    announce(&server, started)?;
+    let pools: Vec<String> = config.pools.keys().cloned().collect();
+    let server = Server::start(config, opened, reload, logging.handle(), PARSER, role).await?;
+    let what = match role {
+        Role::Server => format!("listening on {}", server.urls().join(", ")),
+        Role::WorkerHost => format!("working on {}", pools.join(", ")),
+    };
+    announce(&what, started)?;
     if let Some(file) = development {
         output::complaint(&format!(
             "note: this server's own certificate for localhost is in {}; curl takes it with --cacert",
@@ -86,15 +102,12 @@ async fn start(
     Ok((server, logging))
 }
 
-/// Prints the one line that says that the server accepts requests, for people and for programs that wait for it. The server serves whether
+/// Prints the one line that says that the server accepts requests or works, for people and for programs that wait for it. The server serves whether
 /// or not anyone reads it.
-fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
+fn announce(what: &str, started: Instant) -> Result<(), OutputError> {
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_millis();
-    let urls = server.urls().join(", ");
-    match output::line(&format!(
-        "forebay {version} started in {took} ms, listening on {urls}"
-    )) {
+    match output::line(&format!("forebay {version} started in {took} ms, {what}")) {
         Err(OutputError::ReaderGone) => Ok(()),
         announced => announced,
     }

@@ -133,6 +133,12 @@ port = 2525
 tls = "none"
 from = "shop@example.org"
 to = "*"
+[cluster]
+nats = "nats://u:s3cret@a,tls://[::1]:4223"
+name = "one-2"
+[pool.away]
+at = "cluster"
+command = ["ruby"]
 [kafka.plain]
 brokers = "[::1]:9092"
 topics = "orders"

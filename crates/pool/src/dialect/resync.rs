@@ -102,6 +102,7 @@ impl Resync {
             | FrameType::Drain
             | FrameType::Profile
             | FrameType::Request
+            | FrameType::Failure
             | FrameType::Abort
             | FrameType::Return
             | FrameType::Unknown(_) => false,

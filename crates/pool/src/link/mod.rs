@@ -287,6 +287,8 @@ impl Link {
                 }
             }
             Channel::Pipes { .. } => self.hung_up.notify_one(),
+            // Whoever carries the frames may have ended already.
+            Channel::Remote(sender) => drop(sender.send(None)),
         }
     }
 }

@@ -48,16 +48,19 @@ impl<L: LinkPort> State<L> {
             return Ok(());
         };
         let job = &mut self.jobs[key];
-        // Counted with its header: any number of empty ones could pile up for a slow client.
-        let (sent, window) = ((bytes.len() + HEADER_BYTES) as u64, job.window);
-        job.window = window
-            .checked_sub(sent)
-            .ok_or(WireError::WindowExceeded { sent, window })?;
+        let is_published = flags & flag::PUBLISHED != 0 && self.workers[from].host.is_some();
+        if !is_published {
+            // Counted with its header: any number of empty ones could pile up for a slow client.
+            let (sent, window) = ((bytes.len() + HEADER_BYTES) as u64, job.window);
+            job.window = window
+                .checked_sub(sent)
+                .ok_or(WireError::WindowExceeded { sent, window })?;
+        }
         let message = Message {
             bytes,
             is_text: flags & flag::TEXT != 0,
             end: flags & flag::END != 0,
-            is_published: false,
+            is_published,
             commit: self.workers[from].link.last_commit(),
         };
         if let Some(to) = job.reply_to {

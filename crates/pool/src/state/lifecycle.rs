@@ -53,6 +53,8 @@ pub(super) struct Lifecycle {
     ordered: usize,
     saturated_since: Option<Instant>,
     workers_made: u64,
+    /// Why a pool of hosts has none.
+    pub(super) absence: String,
     recycle_jobs: u64,
     /// Whether the next housekeeping comes within a tick without a wake-up.
     pub(super) ticks: bool,
@@ -71,6 +73,7 @@ impl Lifecycle {
             ordered: 0,
             saturated_since: None,
             workers_made: 0,
+            absence: String::new(),
             recycle_jobs: options.recycle.jobs,
             ticks: false,
         }
@@ -145,7 +148,8 @@ impl<L: LinkPort> State<L> {
             .filter(|(_, worker)| worker.phase == Phase::Ready)
             .count();
         let had_enough = self.counters.ready >= self.lifecycle.min as u64;
-        had_enough && (ready > 0 || !(self.cannot_start() || self.lifecycle.stopping))
+        let is_replacing = !(self.cannot_start() || self.lifecycle.stopping || self.options.remote);
+        had_enough && (ready > 0 || is_replacing)
     }
 
     /// Number of failed starts since the last successful one.
@@ -155,7 +159,7 @@ impl<L: LinkPort> State<L> {
 
     /// Whether another worker may be started for a waiting job.
     pub(super) fn can_grow(&self) -> bool {
-        self.alive() + self.lifecycle.ordered < self.lifecycle.max
+        !self.options.remote && self.alive() + self.lifecycle.ordered < self.lifecycle.max
     }
 
     /// Number of workers that accept or will accept jobs, without those to be replaced.
@@ -241,7 +245,7 @@ impl<L: LinkPort> State<L> {
             && worker
                 .ready_at
                 .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE);
-        if cause == EndCause::StartFailed || stillborn {
+        if worker.host.is_none() && (cause == EndCause::StartFailed || stillborn) {
             self.start_failed(now);
         } else if worker.ready_at.is_some() {
             self.lifecycle.failed_in_a_row = 0;
@@ -332,6 +336,8 @@ impl<L: LinkPort> State<L> {
                         commands.push(Command::Drain(worker.id));
                     }
                 }
+                // A host leaves once its connections have ended.
+                Phase::Draining if worker.host.is_some() && worker.detached().len() > 0 => {}
                 Phase::Draining
                     if worker.in_flight() == 0 && now >= worker.since.max(worker.last_answer) + grace =>
                 {
@@ -445,7 +451,8 @@ impl<L: LinkPort> State<L> {
     }
 
     fn grow(&mut self, now: Instant, commands: &mut Vec<Command>) {
-        if (self.lifecycle.stopping && self.queue.is_empty()) || self.lifecycle.abandoned {
+        let needs_none = self.options.remote || self.lifecycle.abandoned;
+        if needs_none || (self.lifecycle.stopping && self.queue.is_empty()) {
             return;
         }
         if self.lifecycle.next_start.is_some_and(|start| now < start) {

@@ -48,18 +48,19 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// Refuses waiting jobs while workers fail to start, just as new jobs are refused.
+    /// Refuses waiting jobs while workers fail to start or there is no host, just as new jobs are refused.
     pub(super) fn refuse_waiting(&mut self, now: Instant, out: &mut impl Outlet<L>) {
-        if !self.cannot_start() {
+        let pool = self.options.name.clone();
+        let starts_fail = self.cannot_start().then_some(Failure::NotStarting { pool });
+        let Some(failure) = starts_fail.or_else(|| self.no_host()) else {
             return;
-        }
+        };
         let waiting = self
             .jobs
             .iter()
             .filter(|(_, job)| matches!(job.place, Place::Queued));
         for key in waiting.map(|(key, _)| key).collect::<Vec<_>>() {
-            let pool = self.options.name.clone();
-            self.fail(key, Failure::NotStarting { pool }, out);
+            self.fail(key, failure.clone(), out);
             self.abandon(key, AbortReason::ServerEnds, now, out);
         }
     }
@@ -97,7 +98,9 @@ impl<L: LinkPort> State<L> {
             ..
         } = self;
         let mut room = 0;
-        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.phase == Phase::Ready) {
+        // Jobs that wait at a host are distributed there.
+        let processes = |worker: &Worker<L>| worker.phase == Phase::Ready && worker.host.is_none();
+        for (_, worker) in workers.iter_mut().filter(|(_, w)| processes(w)) {
             let slow = worker.jobs_in_order().any(|(_, _, key)| {
                 matches!(jobs[key].place, Place::Sent(Sent { started: Some(started), .. }) if now >= started + STALL)
             });

@@ -7,6 +7,7 @@
 
 mod affinity;
 mod connections;
+mod hosts;
 mod lifecycle;
 mod limits;
 mod queue;
@@ -28,7 +29,7 @@ use slab::Slab;
 pub(crate) use self::lifecycle::{Command, Signal};
 pub(crate) use self::rooms::{ROOM_NAME_MAX, ROOMS_MAX};
 pub use self::worker::EndCause;
-pub(crate) use self::worker::{Phase, Worker};
+pub(crate) use self::worker::{HostLoad, Phase, Worker};
 use self::{
     lifecycle::Lifecycle,
     queue::{Arrival, Full, Queue},
@@ -320,7 +321,8 @@ impl<L: LinkPort> State<L> {
 
     /// Number of jobs in workers' inboxes. They count as waiting, because a slow job sends them back to the queue.
     fn sent_ahead(&self) -> usize {
-        let beyond = |worker: &Worker<L>| worker.in_flight().saturating_sub(self.options.concurrency);
+        let concurrency = self.options.concurrency;
+        let beyond = |worker: &Worker<L>| worker.in_flight().saturating_sub(worker.concurrency(concurrency));
         self.workers.iter().map(|(_, worker)| beyond(worker)).sum()
     }
 
@@ -331,7 +333,7 @@ impl<L: LinkPort> State<L> {
         } else if self.cannot_start() {
             Some(Failure::NotStarting { pool: pool() })
         } else {
-            None
+            self.no_host()
         }
     }
 
@@ -361,9 +363,9 @@ impl<L: LinkPort> State<L> {
     }
 
     /// Picks the worker for the next job. Idle workers come first, of those the ones with the fewest connections, and then the most
-    /// recently used one, so that the others may retire. But once
-    /// as many are busy as there are cores, a fast one with credit left takes the job into its inbox: waking another process would only
-    /// make batches smaller. Workers with a slow job come last. Unless the job may wait, only a worker that can run it at once is picked.
+    /// recently used one, so that the others may retire. But once as many are busy as there are cores, a fast one with credit left takes the
+    /// job into its inbox: waking another process would only make batches smaller. Hosts have cores of their own. Workers with a slow job
+    /// come last. Unless the job may wait, only a worker that can run it at once is picked.
     fn pick(&self, may_wait: bool) -> Option<usize> {
         let mut idle: Option<(usize, (usize, Instant))> = None;
         let mut busy: Option<(usize, (bool, usize))> = None;
@@ -373,7 +375,8 @@ impl<L: LinkPort> State<L> {
                 continue;
             }
             let in_flight = worker.in_flight();
-            if in_flight == 0 {
+            let concurrency = worker.concurrency(self.options.concurrency);
+            if in_flight == 0 && concurrency > 0 {
                 let connections = worker.detached().len();
                 let is_better = |(least, last)| {
                     connections < least || (connections == least && worker.last_answer > last)
@@ -386,22 +389,25 @@ impl<L: LinkPort> State<L> {
             if !worker.stalled {
                 busy_count += 1;
             }
-            let rank = (worker.stalled, in_flight);
+            // The share of its room in use, in thousandths: hosts differ in size.
+            let rank = (worker.stalled, in_flight * 1_000 / concurrency.max(1));
             let has_room = if may_wait {
                 worker.has_room(self.options.concurrency)
             } else {
-                in_flight < self.options.concurrency
+                in_flight < concurrency
             };
             if has_room && busy.is_none_or(|(_, least)| rank < least) {
                 busy = Some((key, rank));
             }
         }
         match (idle, busy) {
-            (Some((idle, _)), Some((busy, (stalled, _)))) => Some(if stalled || busy_count < self.cores {
-                idle
-            } else {
-                busy
-            }),
+            (Some((idle, _)), Some((busy, (stalled, _)))) => {
+                Some(if stalled || busy_count < self.cores || self.options.remote {
+                    idle
+                } else {
+                    busy
+                })
+            }
             (idle, busy) => idle.map(|(key, _)| key).or(busy.map(|(key, _)| key)),
         }
     }
@@ -455,7 +461,10 @@ impl<L: LinkPort> State<L> {
         let commit = self.workers[from].link.last_commit();
         let (mut answer, run_us) = Answer::decode(header, payload, file, commit)?;
         let connections_max = self.options.connections_max;
-        let is_full = answer.is_detached() && self.workers[from].detached().len() >= connections_max;
+        let worker = &self.workers[from];
+        // A host counts the connections of its processes.
+        let is_full =
+            answer.is_detached() && worker.host.is_none() && worker.detached().len() >= connections_max;
         let job = &mut self.jobs[key];
         if job.answered {
             self.counters.stray_frames += 1;
@@ -746,7 +755,13 @@ impl<L: LinkPort> State<L> {
             }
             Place::Sent(sent) => {
                 let worker = &mut self.workers[sent.worker];
-                if worker.link.revoke(sent.slot, sent.number) {
+                if worker.host.is_some() {
+                    // The host limits the run itself; what it still sends of the job is dropped.
+                    worker.link.abort(sent.slot, sent.number, reason);
+                    out.written(&worker.link);
+                    worker.release(sent.slot);
+                    self.jobs.remove(key);
+                } else if worker.link.revoke(sent.slot, sent.number) {
                     let slot = sent.slot;
                     worker.release(slot);
                     self.jobs.remove(key);
@@ -804,26 +819,31 @@ impl<L: LinkPort> State<L> {
         for (slot, number, key) in jobs {
             let unclaimed = self.workers[gone].link.revoke(slot, number);
             ran |= !unclaimed;
-            let job = &mut self.jobs[key];
-            let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
-            if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
-                job.calls = None;
-                if !unclaimed {
-                    job.ran_before = true;
-                    job.waits_since = now;
-                }
-                job.place = Place::Queued;
-                self.queue.put_back(job.arrival, key, job.payload.len());
-            } else {
-                let (pool, worker) = (self.options.name.clone(), self.workers[gone].id);
-                self.fail(key, Failure::WorkerDied { pool, worker }, out);
-                self.jobs.remove(key);
-            }
+            self.lose(key, unclaimed, self.workers[gone].id, now, out);
         }
         let worker = self.workers.remove(gone);
         self.note_end(&worker, ran, now);
         self.dispatch(now, out);
         out.wake_supervisor();
+    }
+
+    /// Returns a job to the queue that its worker has not begun, or has died with and that may run twice. Otherwise the job fails.
+    fn lose(&mut self, key: usize, has_not_begun: bool, worker: u64, now: Instant, out: &mut impl Outlet<L>) {
+        let job = &mut self.jobs[key];
+        let again = has_not_begun || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
+        if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
+            job.calls = None;
+            if !has_not_begun {
+                job.ran_before = true;
+                job.waits_since = now;
+            }
+            job.place = Place::Queued;
+            self.queue.put_back(job.arrival, key, job.payload.len());
+        } else {
+            let pool = self.options.name.clone();
+            self.fail(key, Failure::WorkerDied { pool, worker }, out);
+            self.jobs.remove(key);
+        }
     }
 
     /// Whether this key still belongs to the worker with this number.

@@ -7,6 +7,7 @@
 mod chaos;
 mod clients;
 mod dice;
+mod hosts;
 mod nature;
 mod process;
 mod promises;

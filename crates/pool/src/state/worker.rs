@@ -1,4 +1,4 @@
-//! The pool's record of one worker process: its jobs by slot, its speed, and its phase.
+//! The pool's record of one worker, a process or a host on another machine: its jobs by slot, its speed, and its phase.
 
 use std::{
     collections::HashMap,
@@ -20,6 +20,9 @@ const AVERAGE_OVER: f64 = 16.0;
 
 /// Maximum number of entries of finished jobs in the order list, so that a stream at its front does not make it grow.
 const ORDER_SLACK: usize = 64;
+
+/// Maximum number of jobs that a host has from one pool.
+const HOST_JOBS_MAX: usize = SLOTS_MAX as usize - 1;
 
 const _: () = assert!(CREDIT_JOBS_MAX < SLOTS_MAX as usize);
 
@@ -104,6 +107,8 @@ pub(crate) struct Worker<L> {
     /// Whether it is to be replaced: it drains as soon as another is ready.
     pub(crate) to_recycle: bool,
     pub(crate) uses_page: bool,
+    /// Present if the worker is a host on another machine.
+    pub(crate) host: Option<HostLoad>,
     /// The queue for its calls outside of jobs, once it has made one.
     pub(crate) calls: Option<OpenCalls>,
     /// Resident memory at the last measurement.
@@ -117,6 +122,14 @@ pub(crate) struct Worker<L> {
     detached: HashMap<u32, usize>,
     last_job: u32,
     service_ns: Option<f64>,
+}
+
+/// What a pool knows about a worker that is a host on another machine.
+#[derive(Clone, Debug)]
+pub(crate) struct HostLoad {
+    pub(crate) name: String,
+    /// Number of this pool's jobs that the host takes at most, as far as is known. Other pools use the same host.
+    pub(crate) jobs_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +155,7 @@ impl<L> Worker<L> {
             stalled: false,
             to_recycle: false,
             uses_page: false,
+            host: None,
             calls: None,
             rss_bytes: 0,
             jobs: Vec::new(),
@@ -181,10 +195,23 @@ impl<L> Worker<L> {
         }
     }
 
+    /// Number of jobs that it runs at a time in a pool with this `concurrency`.
+    pub(crate) fn concurrency(&self, of_pool: usize) -> usize {
+        self.host.as_ref().map_or(of_pool, |host| host.jobs_max)
+    }
+
+    /// Records how many more jobs a host takes now.
+    pub(crate) fn set_room(&mut self, room: usize) {
+        let jobs_max = self.in_flight.saturating_add(room).min(HOST_JOBS_MAX);
+        if let Some(host) = &mut self.host {
+            host.jobs_max = jobs_max;
+        }
+    }
+
     /// Number of jobs that may still be sent to it.
     pub(crate) fn room(&self, concurrency: usize) -> usize {
         if self.phase == Phase::Ready {
-            (concurrency + self.credit()).saturating_sub(self.in_flight)
+            (self.concurrency(concurrency) + self.credit()).saturating_sub(self.in_flight)
         } else {
             0
         }

@@ -191,7 +191,8 @@ pub(super) async fn perform(
     }
 }
 
-fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
+/// The payload of INIT.
+pub(crate) fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
     let options = pool.state.lock().options().clone();
     let program = &options.program;
     let init = Init {
@@ -205,7 +206,7 @@ fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
         concurrency_max: options.concurrency_max,
         window_bytes: WINDOW_BYTES,
         inline_body_bytes: INLINE_BODY_BYTES,
-        files: link.protocol == Protocol::Framed,
+        files: options.files && link.protocol == Protocol::Framed,
     };
     serde_json::to_vec(&init).expect("numbers and text become JSON")
 }

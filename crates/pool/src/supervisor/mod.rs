@@ -13,10 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_wire::FrameType;
 use tokio::sync::mpsc;
 
 pub use self::handshake::INLINE_BODY_BYTES;
 use self::process::Process;
+pub(crate) use self::{handshake::init, process::generation};
 use crate::{
     abort_on_panic::abort_on_panic,
     pool::Shared,
@@ -84,7 +86,7 @@ async fn supervise(pool: Arc<Shared>) {
                 idle.extend(draining.map(|(_, worker)| worker.link.clone()));
             }
             let ready = state.is_ready();
-            let failing = state.start_failures() > 0;
+            let failing = state.start_failures() > 0 || state.options().remote;
             let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();
             (commands, again, (ready, failing, empty))
         });
@@ -144,18 +146,22 @@ fn look_at_memory(pool: &Shared) {
 
 fn carry_out(command: Command, pool: &Arc<Shared>, processes: &Processes) {
     let process = |worker| processes.borrow().get(&worker).cloned();
+    let host = |worker| {
+        let state = pool.state.lock();
+        state.link_of(worker).filter(|_| state.options().remote).cloned()
+    };
     match command {
         Command::Start => start(pool, processes),
-        Command::Drain(worker) => {
-            if let Some(process) = process(worker) {
-                process.drain();
-            }
-        }
-        Command::Signal(worker, signal) => {
-            if let Some(process) = process(worker) {
-                process.signal(signal);
-            }
-        }
+        Command::Drain(worker) => match process(worker) {
+            Some(process) => process.drain(),
+            None => host(worker)
+                .iter()
+                .for_each(|link| link.control(FrameType::Drain, &[])),
+        },
+        Command::Signal(worker, signal) => match process(worker) {
+            Some(process) => process.signal(signal),
+            None => host(worker).iter().for_each(|link| link.hang_up()),
+        },
     }
 }
 

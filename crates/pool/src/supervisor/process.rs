@@ -200,7 +200,7 @@ impl Leader {
 }
 
 /// The worker's generation in its frames, 1 to 65535.
-fn generation(id: u64) -> u16 {
+pub(crate) fn generation(id: u64) -> u16 {
     ((id - 1) % u64::from(u16::MAX) + 1) as u16
 }
 

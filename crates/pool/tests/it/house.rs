@@ -44,6 +44,8 @@ pub(crate) fn options() -> Options {
         call_timeout: Duration::from_secs(1),
         confinement: None,
         calls: None,
+        remote: false,
+        files: true,
     }
 }
 

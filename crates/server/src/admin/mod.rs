@@ -64,7 +64,7 @@ impl Service for Admin {
     }
 }
 
-/// 200 when every pool, every database and the store can do their work; otherwise 503, with a reason for each one that cannot.
+/// 200 when every pool, every database, the store and the connection to the cluster can do their work; otherwise 503, with a reason for each one that cannot.
 async fn ready(shared: &Shared) -> Response {
     let databases = databases(shared).await;
     let app = shared.front.app();
@@ -87,6 +87,15 @@ async fn ready(shared: &Shared) -> Response {
             Some(reason) => json!({ "state": "failing", "reason": reason }),
         };
         answer.insert("store".to_owned(), state);
+    }
+    if let Some(cluster) = &shared.services.cluster {
+        let absence = cluster.absence();
+        ready &= absence.is_none();
+        let state = match absence {
+            None => json!({ "state": "ready" }),
+            Some(reason) => json!({ "state": "failing", "reason": reason }),
+        };
+        answer.insert("cluster".to_owned(), state);
     }
     let stopping = *shared.stopping.borrow();
     ready &= !stopping;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
-use forebay_pool::{CallHandler, Confinement, Options, Program, Protocol, Recycle, Statuses};
+use forebay_pool::{CallHandler, Confinement, HOSTS_MAX, Options, Program, Protocol, Recycle, Statuses};
 use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk};
 use forebay_store::Durability;
@@ -83,6 +83,21 @@ pub(super) fn options(
         call_timeout: pool.run_timeout,
         confinement: confinement.map(Arc::new),
         calls: None,
+        remote: false,
+        files: true,
+    }
+}
+
+/// The settings of a pool whose workers are hosts: they start and limit the processes.
+pub(super) fn of_hosts(options: Options) -> Options {
+    Options {
+        workers_min: 0,
+        workers_max: HOSTS_MAX,
+        idle_retire: Duration::MAX,
+        recycle: Recycle::default(),
+        remote: true,
+        files: false,
+        ..options
     }
 }
 

@@ -144,7 +144,8 @@ fn parse_level(text: &str) -> Result<Targets, LevelError> {
     if !config::is_level_list(text) {
         return Err(error());
     }
-    Targets::from_str(text).map_err(|_| error())
+    // What this library says about its connection, the cluster logs in its own words.
+    Targets::from_str(&format!("async_nats=off,{text}")).map_err(|_| error())
 }
 
 impl Logging {

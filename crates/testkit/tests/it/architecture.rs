@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 58] = [
+const ARROWS: [(&str, &str); 62] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -23,9 +23,12 @@ const ARROWS: [(&str, &str); 58] = [
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
     ("forebay-clients", "forebay-tls"),
+    ("forebay-cluster", "forebay-pool"),
+    ("forebay-cluster", "forebay-wire"),
     ("forebay-config", "forebay-acme"),
     ("forebay-config", "forebay-auth"),
     ("forebay-config", "forebay-clients"),
+    ("forebay-config", "forebay-cluster"),
     ("forebay-config", "forebay-pg"),
     ("forebay-config", "forebay-records"),
     ("forebay-config", "forebay-router"),
@@ -53,6 +56,7 @@ const ARROWS: [(&str, &str); 58] = [
     ("forebay-server", "forebay-acme"),
     ("forebay-server", "forebay-auth"),
     ("forebay-server", "forebay-clients"),
+    ("forebay-server", "forebay-cluster"),
     ("forebay-server", "forebay-config"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),

@@ -10,6 +10,7 @@ mod body_schema;
 mod cache;
 mod certificates;
 mod clients;
+mod cluster;
 mod compression;
 mod confinement;
 mod conservation;

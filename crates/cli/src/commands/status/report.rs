@@ -22,8 +22,9 @@ pub(super) fn of(status: &Value) -> String {
 fn summary(status: &Value) -> String {
     let listen: Vec<&str> = list(&status["listen"]).filter_map(Value::as_str).collect();
     let connections = &status["connections"];
+    let on = if listen.is_empty() { "" } else { " on " };
     let mut out = format!(
-        "forebay {}, pid {}, {} on {}\nup {}, configuration {}, {} connections open, {} accepted, memory {}\n",
+        "forebay {}, pid {}, {}{on}{}\nup {}, configuration {}, {} connections open, {} accepted, memory {}\n",
         text(&status["version"]),
         text(&status["pid"]),
         text(&status["state"]),
@@ -36,7 +37,7 @@ fn summary(status: &Value) -> String {
     );
     for pool in list(&status["pools"]) {
         if let Some(reason) = pool["readiness"]["reason"].as_str() {
-            out.extend(["pool ", &text(&pool["name"]), " does not start: ", reason, "\n"]);
+            out.extend(["pool ", &text(&pool["name"]), " is not ready: ", reason, "\n"]);
         }
     }
     for certificate in list(&status["certificates"]) {
@@ -90,13 +91,23 @@ fn pools(status: &Value) -> String {
 }
 
 fn workers(status: &Value) -> String {
-    let mut table = Table::new(["POOL", "WORKER", "PID", "STATE", "JOBS", "ANSWERED", "MEMORY"]);
+    let mut table = Table::new([
+        "POOL",
+        "WORKER",
+        "PID, HOST",
+        "STATE",
+        "JOBS",
+        "ANSWERED",
+        "MEMORY",
+    ]);
     for pool in list(&status["pools"]).chain(list(&status["retiring"])) {
         for worker in list(&pool["workers"]) {
             table.add([
                 text(&pool["name"]),
                 text(&worker["id"]),
-                text(&worker["pid"]),
+                worker["host"]
+                    .as_str()
+                    .map_or_else(|| text(&worker["pid"]), str::to_owned),
                 text(&worker["phase"]),
                 text(&worker["in_flight"]),
                 text(&worker["answered"]),

@@ -51,7 +51,7 @@ const POOLS: Table = Table::new(
     ],
     5,
 );
-const WORKERS: Table = Table::new(&["WORKER", "PID", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
+const WORKERS: Table = Table::new(&["WORKER", "PID, HOST", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
 
 /// The figures of the last interval, and how they are shown.
 #[derive(Debug)]
@@ -233,9 +233,10 @@ fn header(interval: &Interval) -> Vec<String> {
     let [p50, p99] = interval.quantiles("forebay_request_duration_seconds", "route", &names, [0.5, 0.99]);
     let cpu = interval.rate("process_cpu_seconds_total", &[]);
     let rate = |name: &str| shown(interval.rate(name, &[]), per_second);
+    let on = if listen.is_empty() { "" } else { " on " };
     let mut lines = vec![
         format!(
-            "forebay {}, pid {}, {} on {}, up {}, configuration {}",
+            "forebay {}, pid {}, {}{on}{}, up {}, configuration {}",
             status["version"].as_str().unwrap_or("-"),
             status["pid"],
             status["state"].as_str().unwrap_or("-"),
@@ -351,7 +352,10 @@ fn workers(interval: &Interval) -> Vec<Vec<Cell>> {
                 pool["name"].as_str().unwrap_or_default(),
                 worker["id"]
             )),
-            count("pid"),
+            match worker["host"].as_str() {
+                Some(host) => Cell::text(host),
+                None => count("pid"),
+            },
             Cell::text(worker["phase"].as_str().unwrap_or("-")),
             count("in_flight"),
             count("answered"),

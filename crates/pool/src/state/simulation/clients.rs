@@ -330,6 +330,7 @@ impl Clients {
                 panic!("frames have no such answers")
             }
             Failure::TooManyConnections { .. } => panic!("the limit is out of reach"),
+            Failure::NoHost { .. } => panic!("its workers are processes"),
             Failure::Stopping { .. } => assert!(self.abandoned, "a stopped pool finishes what it has"),
             Failure::NotStarting { .. } => {
                 assert!(

@@ -60,6 +60,8 @@ pub(super) fn options(dice: &mut Dice, nature: Environment) -> Options {
         call_timeout: Duration::from_secs(1),
         confinement: None,
         calls: None,
+        remote: false,
+        files: false,
     }
 }
 

@@ -1,0 +1,149 @@
+//! Pools across machines, over NATS. A worker host runs a pool and announces it; a front end attaches each host that it hears of to its own
+//! pool, as a worker. What front end and host then say to each other are the frames of the worker protocol, which messages carry in order.
+//!
+//! Everything here runs on one thread with its own connection to NATS. It takes jobs of a host's pool through its own mailbox; other threads
+//! never wait for it.
+
+#![forbid(unsafe_code)]
+
+mod announcement;
+mod connection;
+mod front;
+mod host;
+mod job;
+mod options;
+mod session;
+mod transfer;
+
+use std::{collections::HashMap, io, rc::Rc, sync::Arc, thread};
+
+use forebay_pool::{Limits, LocalMailbox, Mailboxes, Pool, abort_on_panic};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::{JoinSet, LocalSet, spawn_local},
+};
+
+pub use self::options::{NatsServers, Options};
+use self::{
+    connection::{Connection, State},
+    host::{Host, Served},
+};
+
+/// The thread that speaks with NATS. It ends with this handle.
+#[derive(Debug)]
+pub struct Cluster {
+    orders: mpsc::UnboundedSender<Order>,
+    connection: watch::Receiver<State>,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// Attach hosts to this pool until it has stopped.
+    Attach(Pool),
+    /// Let front ends use this pool, in the place of an earlier one of its name.
+    Serve(Served),
+    /// Finish what front ends have asked for, accept no more, and say so then.
+    Drain(oneshot::Sender<()>),
+}
+
+impl Cluster {
+    /// Starts the thread, which connects in the background. A process that serves pools has a mailbox of this index for the thread.
+    pub fn start(options: Options, mailbox: Option<(Arc<Mailboxes>, usize)>) -> io::Result<Self> {
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let (sender, connection) = watch::channel(State::new(&options));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::Builder::new().name("cluster".into()).spawn(move || {
+            LocalSet::new().block_on(&runtime, async {
+                let mailbox = mailbox.map(|(all, index)| LocalMailbox::open(&all, index));
+                let connection = Connection::open(&options, sender).await;
+                run(connection, mailbox, ordered).await;
+            });
+        })?;
+        Ok(Self { orders, connection })
+    }
+
+    /// Why there is no connection to NATS, if there is none.
+    pub fn absence(&self) -> Option<String> {
+        self.connection.borrow().absence.clone()
+    }
+
+    /// Attaches hosts to a pool, which is [`remote`](forebay_pool::Options::remote), until it has stopped.
+    pub fn attach_hosts(&self, pool: Pool) {
+        self.order(Order::Attach(pool));
+    }
+
+    /// Lets front ends use this pool, in the place of an earlier one of its name.
+    ///
+    /// # Panics
+    /// On its thread, if the thread was started without a mailbox.
+    pub fn serve(&self, pool: Pool, limits: Limits) {
+        self.order(Order::Serve(Served { pool, limits }));
+    }
+
+    /// Accepts no more jobs from front ends, and waits until they know and have got everything that they had asked for.
+    pub async fn drain(&self) {
+        let (done, is_done) = oneshot::channel();
+        self.order(Order::Drain(done));
+        // The thread ends only with this handle.
+        let _ = is_done.await;
+    }
+
+    fn order(&self, order: Order) {
+        self.orders
+            .send(order)
+            .expect("the thread lives as long as its handle");
+    }
+}
+
+async fn run(
+    connection: Connection,
+    mailbox: Option<Rc<LocalMailbox>>,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+) {
+    let draining = watch::Sender::new(false);
+    let host = mailbox.map(|mailbox| Rc::new(Host::new(mailbox, draining.subscribe())));
+    let mut served = HashMap::<String, watch::Sender<Served>>::new();
+    let mut serving = JoinSet::new();
+    let mut drained: Option<oneshot::Sender<()>> = None;
+    loop {
+        if serving.is_empty()
+            && let Some(done) = drained.take()
+        {
+            // Whoever has waited may have given up.
+            let _ = done.send(());
+        }
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            Some(ended) = serving.join_next() => {
+                ended.expect("a panic ends the process");
+                continue;
+            }
+        };
+        match order {
+            None => return,
+            Some(Order::Attach(pool)) => {
+                let attaching = front::run(pool, connection.clone());
+                drop(spawn_local(abort_on_panic("front end of a pool", attaching)));
+            }
+            Some(Order::Serve(new)) => match served.get(new.pool.name()) {
+                Some(before) => drop(before.send_replace(new)),
+                None => {
+                    let host = host
+                        .clone()
+                        .expect("a process that serves pools has a mailbox here");
+                    let name = new.pool.name().to_owned();
+                    let (sender, receiver) = watch::channel(new);
+                    served.insert(name, sender);
+                    let running = host::run(host, receiver, connection.clone());
+                    serving.spawn_local(abort_on_panic("host of a pool", running));
+                }
+            },
+            Some(Order::Drain(done)) => {
+                draining.send_replace(true);
+                drained = Some(done);
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `[cluster]`
+
+use std::path::PathBuf;
+
+use forebay_cluster::{NatsServers, Options};
+
+use crate::build::Context;
+use crate::fields::Fields;
+use crate::section::section;
+use crate::setting::parsed;
+
+section! {
+    /// The cluster whose machines run the workers of pools with `at = "cluster"`. Its processes find each other over NATS.
+    #[rules(rules)]
+    for Options {
+        /// Where NATS listens, and who connects: `nats://user:password@host:4222`, `nats://token@host`, or `tls:` for TLS alone. Several are
+        /// separated by commas. What is not plain in a name or a password is percent-encoded; a secret is best `${NAME}`.
+        nats: NatsServers,
+        /// The name of the cluster: clusters that share servers of NATS have different ones. 1 to 64 letters, digits, `-` and `_`.
+        name: String = "main",
+        /// A PEM file with the authorities that sign the certificates of the servers. Without it those that the system trusts.
+        ca: Option<PathBuf> as FILE,
+        /// A PEM file with a certificate for servers that ask for one; together with `key`.
+        cert: Option<PathBuf> as FILE,
+        /// A PEM file with the private key of `cert`.
+        key: Option<PathBuf> as FILE,
+    }
+}
+
+fn rules(fields: &Fields, context: &mut Context<'_>) {
+    let name = fields.text("name").unwrap_or("main");
+    // It is a part of subjects, which `.`, `*`, `>` and spaces would change.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
+        let message = format!("found {name:?}, expected 1 to 64 letters, digits, `-` and `_`");
+        context.note(fields.problem("name", message));
+    }
+    if fields.has("cert") != fields.has("key") {
+        let message = "`cert` and `key` are written together, or neither of them";
+        context.note(fields.problem("cert", message));
+    }
+}
+
+// A URL may contain a password, so the errors do not repeat it.
+parsed!("what is written there ": NatsServers);

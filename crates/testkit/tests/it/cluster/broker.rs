@@ -1,0 +1,139 @@
+//! A broker that is away, restarts, or asks who connects.
+
+use forebay_testkit::{Folder, Setup, blocks, wait_until};
+
+use super::{Nats, PATIENT, config, front, host, node, wait_for_hosts};
+use crate::{
+    certificates::{for_name, issuer},
+    support::{TOOLBOX, wait_for_note},
+};
+
+#[test]
+fn a_broker_that_is_away_at_start_is_waited_for() {
+    let mut nats = Nats::stopped(&[]);
+    let front = front(&nats, TOOLBOX, "");
+    let host = host(&nats, TOOLBOX, "");
+    let refused = front.get("/pid");
+    assert_eq!(refused.status, 503);
+    assert!(
+        refused.detail().contains("NATS at nats://127.0.0.1:"),
+        "{}",
+        refused.detail()
+    );
+    assert_eq!(front.get("/here").status, 200);
+    for process in [&front, &host] {
+        let ready = process.admin().get("/health/ready");
+        assert_eq!(ready.status, 503);
+        let why = &ready.json()["cluster"]["reason"];
+        assert!(why.as_str().is_some_and(|why| why.contains("NATS at")), "{why}");
+    }
+    let checked = front.command(&["check"]);
+    assert!(checked.status.success(), "`check` connects to nothing");
+    nats.run();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/pid").status, 200);
+    for process in [&front, &host] {
+        wait_until("it is ready", || {
+            process.admin().get("/health/ready").status == 200
+        });
+    }
+}
+
+#[test]
+fn a_broker_that_is_lost_fails_requests_at_once_until_it_is_back() {
+    let mut nats = Nats::start();
+    let front = front(&nats, TOOLBOX, PATIENT);
+    let host = host(&nats, TOOLBOX, PATIENT);
+    wait_for_hosts(&front, 1);
+    let mut running = front.connect();
+    running.request("GET", "/wait/gate/running");
+    wait_for_note(&host, "begin running");
+    nats.stop();
+    assert_eq!(running.response().status, 502, "what was under way");
+    wait_for_note(&host, "abort running");
+    wait_until("new requests are refused", || {
+        let refused = front.get("/pid");
+        refused.status == 503 && refused.detail().contains("NATS at")
+    });
+    nats.run();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/pid").status, 200);
+}
+
+#[test]
+fn credentials_are_given_to_the_broker_and_shown_to_nobody() {
+    let nats = Nats::with(&["--user", "ada", "--pass", "not-for-the-log"]);
+    let with = |login: &str| nats.url().replace("//", &format!("//{login}@"));
+    let right = with("ada:not-for-the-log");
+    let front = node(&right, TOOLBOX, "").start();
+    let _host = node(&right, TOOLBOX, "").work_on("api").start();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/pid").status, 200);
+    let checked = front.command(&["check"]);
+    let printed = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(printed.contains("ada:***@127.0.0.1"), "{printed}");
+    let wrong = node(&with("ada:wrong-secret"), TOOLBOX, "").start();
+    wait_until("the broker refuses", || {
+        wrong.get("/pid").detail().contains("authorization violation")
+    });
+    for shown in [printed, front.log(), wrong.log(), wrong.get("/pid").detail()] {
+        assert!(
+            !shown.contains("not-for-the-log") && !shown.contains("wrong-secret"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn the_broker_is_reached_with_tls_and_a_certificate_of_this_process() {
+    let authority = issuer("authority");
+    let folder = Folder::new();
+    let [server, client] = ["localhost", "client"].map(|name| {
+        let (certificate, key) = for_name(&authority, name, 2020..2100);
+        folder.write(&format!("{name}.pem"), certificate.pem());
+        folder.write(&format!("{name}.key"), key.serialize_pem());
+        [".pem", ".key"].map(|end| folder.path().join(format!("{name}{end}")).display().to_string())
+    });
+    folder.write("ca.pem", authority.pem());
+    let ca = folder.path().join("ca.pem").display().to_string();
+    let nats = Nats::with(&[
+        "--tlsverify",
+        "--tlscert",
+        &server[0],
+        "--tlskey",
+        &server[1],
+        "--tlscacert",
+        &ca,
+    ]);
+    let keys = |certificate: &str| {
+        let url = format!(
+            "nats = \"tls://localhost:{}\"\nca = \"{ca}\"\n{certificate}",
+            nats.port
+        );
+        config("", "").replace("nats = \"\"", &url)
+    };
+    let certificate = format!("cert = \"{}\"\nkey = \"{}\"", client[0], client[1]);
+    let setup = |keys: &str| Setup::new(keys).file("api.mjs", TOOLBOX).admin();
+    let front = setup(&keys(&certificate)).start();
+    let _host = setup(&keys(&certificate)).work_on("api").start();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/pid").status, 200);
+    let stranger = setup(&keys("")).start();
+    wait_until("the broker refuses", || {
+        stranger.get("/pid").detail().contains("cannot be reached")
+    });
+}
+
+#[test]
+fn the_configuration_of_the_guide_serves_all_machines() {
+    let guide = include_str!("../../../../../docs/guide/cluster.md");
+    let nats = Nats::start();
+    let written = blocks(guide, "toml")[0];
+    let own = written.replace("nats://127.0.0.1:4222", &nats.url());
+    let setup = || Setup::new(&own).file("api.mjs", TOOLBOX).admin();
+    assert!(blocks(guide, "sh")[0].contains("forebay work --pool api"));
+    let front = setup().start();
+    let _host = setup().work_on("api").start();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.get("/pid").status, 200);
+}

@@ -1,0 +1,139 @@
+//! Pools whose workers are on other machines: front ends and worker hosts that find each other over a real NATS server.
+
+mod broker;
+mod faults;
+mod load;
+mod requests;
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    process::{Command, Stdio},
+};
+
+use forebay_testkit::{Server, Setup, free_port, wait_until};
+
+use crate::rule_clients::Running;
+
+/// One worker, and no limit that passes while a test waits.
+const PATIENT: &str = "workers = { min = 1, max = 1 }\nrun_timeout = \"2m\"";
+
+/// A NATS server of one test.
+struct Nats {
+    process: Option<Running>,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Nats {
+    fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// A server with further arguments.
+    fn with(arguments: &[&str]) -> Self {
+        let mut nats = Self::stopped(arguments);
+        nats.run();
+        nats
+    }
+
+    /// A server that does not run yet, at a port of its own.
+    fn stopped(arguments: &[&str]) -> Self {
+        Self {
+            process: None,
+            port: free_port(),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+        }
+    }
+
+    fn run(&mut self) {
+        let program = std::env::var("FOREBAY_NATS").unwrap_or("nats-server".into());
+        let process = Command::new(program)
+            .args(["--addr", "127.0.0.1", "--port", &self.port.to_string()])
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nats-server is there: `make nats` installs it, and FOREBAY_NATS names another");
+        self.process = Some(Running(process));
+        let port = self.port;
+        wait_until("NATS listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+
+    fn stop(&mut self) {
+        self.process = None;
+    }
+
+    fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Publishes a message, as any client of NATS can.
+    fn publish(&self, subject: &str, payload: &str) {
+        let mut client = TcpStream::connect(("127.0.0.1", self.port)).expect("NATS listens");
+        let length = payload.len();
+        write!(
+            client,
+            "CONNECT {{\"verbose\":false}}\r\nPUB {subject} {length}\r\n{payload}\r\nPING\r\n"
+        )
+        .expect("NATS reads");
+        client.shutdown(Shutdown::Write).expect("it was open");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("NATS answers");
+        assert!(answer.contains("PONG") && !answer.contains("-ERR"), "{answer}");
+    }
+}
+
+/// The configuration of all processes: a pool `api` of one module at every path, on the machines of a cluster.
+fn config(nats: &str, keys: &str) -> String {
+    format!(
+        "[cluster]\nnats = \"{nats}\"\n[pool.api]\nat = \"cluster\"\nhandler = \"api.mjs\"\nruntime = \"node\"\n{keys}\n\
+         [[route]]\npath = \"/*\"\npool = \"api\"\n[[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
+    )
+}
+
+/// A process of the cluster, with the handlers of its pool.
+fn node(nats: &str, handlers: &str, keys: &str) -> Setup {
+    let setup = Setup::new(&config(nats, keys)).file("api.mjs", handlers);
+    setup.server("deadline = \"2m\"").admin()
+}
+
+fn front(nats: &Nats, handlers: &str, keys: &str) -> Server {
+    node(&nats.url(), handlers, keys).start()
+}
+
+fn host(nats: &Nats, handlers: &str, keys: &str) -> Server {
+    node(&nats.url(), handlers, keys).work_on("api").start()
+}
+
+/// Waits until a front end has so many hosts that take jobs.
+fn wait_for_hosts(front: &Server, count: usize) {
+    wait_until(&format!("{count} hosts"), || hosts(front, "ready").len() == count);
+}
+
+/// The numbers of a front end's hosts in a phase.
+fn hosts(front: &Server, phase: &str) -> Vec<u64> {
+    let status = front.control().get("/status").json();
+    let workers = status["pools"][0]["workers"].as_array().expect("a list").clone();
+    let ready = workers.iter().filter(|worker| worker["phase"] == phase);
+    ready
+        .map(|worker| worker["id"].as_u64().expect("a number"))
+        .collect()
+}
+
+/// The random name of the host that a front end has attached last.
+fn host_id(front: &Server) -> String {
+    let log = front.wait_for_log(&["host attached"]);
+    let rest = log.split("\"id\":\"").nth(1);
+    rest.and_then(|rest| rest.get(..16))
+        .expect("the log has its name")
+        .to_owned()
+}
+
+/// Announces a host, as anybody may who may publish.
+fn announce(nats: &Nats, id: &str, protocol: u32, room: usize) {
+    let announcement = format!(
+        r#"{{"id":"{id}","name":"forged","version":"9.9","link":1,"protocol":{protocol},"room":{room},"draining":false}}"#
+    );
+    nats.publish("forebay.main.api.hosts", &announcement);
+}
