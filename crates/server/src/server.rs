@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io,
+    io, mem,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
@@ -41,7 +41,7 @@ use crate::{
     target::{WorkflowTarget, workflow::DurableRuns},
     traces::Traces,
     upgrade::{Predecessor, PredecessorError, Upgrading},
-    watch::watch,
+    watch::{Stamps, stamps, watch},
 };
 
 /// How long to wait for killed workers.
@@ -131,6 +131,8 @@ impl StartupResources {
 pub struct Server {
     signals: Signals,
     shared: Arc<Shared>,
+    /// With `--watch`, the files as they were before any code was loaded.
+    files: Stamps,
 }
 
 /// State shared by the tasks that manage a running server.
@@ -301,6 +303,11 @@ impl Server {
             cluster,
             role,
         };
+        let files = services
+            .problems
+            .as_ref()
+            .map(|_| stamps(&config))
+            .unwrap_or_default();
         let app = Arc::new(App::build(config, &services, None)?);
         if is_successor {
             let pools: Vec<Pool> = app.pools.values().cloned().collect();
@@ -338,7 +345,11 @@ impl Server {
             has_been_ready: AtomicBool::new(false),
             stopping: sync::watch::Sender::new(false),
         });
-        Ok(Self { signals, shared })
+        Ok(Self {
+            signals,
+            shared,
+            files,
+        })
     }
 
     /// The addresses the server listens on, as URLs or `unix:path`.
@@ -371,7 +382,11 @@ impl Server {
         let mut admin = shared.serve_admin(&is_handed_over);
         served.spawn(keep_watchdog(shared.clone()));
         if let Some(problems) = &shared.services.problems {
-            served.spawn(watch(shared.clone(), problems.clone()));
+            served.spawn(watch(
+                shared.clone(),
+                problems.clone(),
+                mem::take(&mut self.files),
+            ));
         }
         // At most one reload is pending, however many signals arrive.
         let reload = Arc::new(Notify::new());

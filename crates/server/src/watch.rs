@@ -44,7 +44,7 @@ const ENVIRONMENT_MARK: &str = "pyvenv.cfg";
 
 /// Identifies a state of a file: modification time, length and inode.
 type Stamp = (i64, i64, u64, u64);
-type Stamps = BTreeMap<PathBuf, Stamp>;
+pub(crate) type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// The files found at some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,12 +68,17 @@ struct Places {
     left_out: Vec<PathBuf>,
 }
 
-/// Watches and reloads until cancelled.
-pub(crate) async fn watch(shared: Arc<Shared>, problems: Arc<Problems>) {
+/// The files of a configuration as they are now.
+pub(crate) fn stamps(config: &Config) -> Stamps {
+    Places::of(config).look(|_| ()).stamps
+}
+
+/// Watches and reloads until cancelled. `loaded` are the files as they were when the code was loaded.
+pub(crate) async fn watch(shared: Arc<Shared>, problems: Arc<Problems>, loaded: Stamps) {
     let notifier = Arc::new(Notifier::start());
     let mut read = shared.reloading.read.subscribe();
     let mut places = Arc::new(Places::of(&shared.front.app().config));
-    let mut seen = look_first(&places, &notifier).await;
+    let mut seen = carried_over(&loaded, look_first(&places, &notifier).await);
     tokio::spawn(log_failing_starts(shared.clone()));
     loop {
         tokio::select! {

@@ -96,8 +96,11 @@ fn top_shows_what_routes_pools_workers_and_the_store_do_and_obeys_keys() {
             .and_then(|rate| rate.parse::<f64>().ok())
             .unwrap_or(0.0)
     };
-    wait_until("rates of both routes", || {
-        rate(&terminal, "/here", 1) > 0.0 && rate(&terminal, "/api", 1) > 0.0
+    wait_until("rates of both routes, and both workers", || {
+        let ready = row(&terminal, "api  ")
+            .get(2)
+            .is_some_and(|workers| workers == "2/2");
+        ready && rate(&terminal, "/here", 1) > 0.0 && rate(&terminal, "/api", 1) > 0.0
     });
     terminal.types("p");
     wait_until("the pause", || footer(&terminal).starts_with("PAUSED"));
