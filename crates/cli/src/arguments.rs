@@ -14,8 +14,8 @@ use forebay_server::{
 
 use crate::{
     commands::{
-        bench, cache, check, completions, explain, guard, load, logs, new, openapi, password, pool, profile,
-        reload, serve, sql, status, store, strip, top, upgrade, version, work, workflow,
+        bench, cache, check, completions, explain, guard, jobs, load, logs, new, openapi, password, pool,
+        profile, reload, serve, sql, status, store, strip, top, upgrade, version, work, workflow,
     },
     failure::UsageError,
 };
@@ -57,6 +57,7 @@ pub(crate) enum Command {
     Store(store::StoreArgs),
     Sql(sql::SqlArgs),
     Workflow(workflow::WorkflowArgs),
+    Jobs(jobs::JobsArgs),
     Pool(pool::PoolArgs),
     Password(password::PasswordArgs),
     Cache(cache::CacheArgs),
@@ -89,6 +90,7 @@ impl Command {
             Self::Sql(arguments) => sql::run(&arguments),
             Self::Workflow(arguments) => workflow::run(arguments),
             Self::Store(arguments) => store::run(arguments),
+            Self::Jobs(arguments) => jobs::run(&arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Password(arguments) => password::run(&arguments),
             Self::Cache(arguments) => cache::run(&arguments),

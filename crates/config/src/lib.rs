@@ -76,7 +76,7 @@ pub use pool::{
 pub use proxy::Proxy;
 pub use redirect::Redirect;
 pub use reference::{reference, schema};
-pub use route::{Cors, Files, PathKind, ProxyRoute, Respond, Route, Target};
+pub use route::{Cors, Durable, Files, PathKind, ProxyRoute, Respond, Route, Target};
 pub use script::{FetchLimits, Script, ScriptAllow, ScriptPlacement};
 pub use secret::Secret;
 pub use server::{

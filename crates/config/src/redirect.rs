@@ -4,7 +4,7 @@ use forebay_router::{Outcome, Pattern, Router, Rule, Template};
 
 use crate::build::Context;
 use crate::fields::Fields;
-use crate::route::{Route, Target, TargetKeys, pattern};
+use crate::route::{PathKind, Route, Target, TargetKeys, pattern};
 use crate::section::section;
 
 /// Redirects that keep the query and say where the client finds what it asked for (RFC 9110, 15.4).
@@ -59,14 +59,14 @@ pub(crate) fn check_rewrites(routes: &[(Route, &Fields)], context: &mut Context<
     {
         return;
     }
-    let rule = |(at, path): (usize, String)| Rule {
-        methods: routes[at].0.methods().to_vec(),
+    let rule = |(at, (path, kind)): (usize, (String, PathKind))| Rule {
+        methods: routes[at].0.methods_at(kind),
         host: routes[at].0.host.clone(),
         path,
         target: at,
     };
     let paths = routes.iter().enumerate();
-    let paths = paths.flat_map(|(at, (route, _))| route.paths().map(move |(path, _)| (at, path)));
+    let paths = paths.flat_map(|(at, (route, _))| route.paths().map(move |path| (at, path)));
     let Ok(router) = Router::compile(paths.map(rule).collect()) else {
         return;
     };

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_router::{Pattern, Router, RouterError, Rule};
-use forebay_workflow::{WorkflowApi, WorkflowRoute};
+use forebay_workflow::{Priority, WorkflowApi, WorkflowRoute};
 
 use crate::build::Context;
 use crate::fields::{Fields, Value};
 use crate::headers::is_header_value;
-use crate::key::{Key, Kind, TIB};
+use crate::key::{HOUR, KIB, Key, Kind, SECOND, TIB, YEAR};
 use crate::openapi::RouteDoc;
 use crate::pool::Retry;
 use crate::print::Table;
@@ -78,6 +78,33 @@ section! {
         run_timeout: Option<Duration> as TIMEOUT | "pool.NAME.run_timeout" => "504",
         /// Replaces the pool's; only with `pool`.
         retry: Option<Retry> | "pool.NAME.retry" => "502",
+        /// Requests become jobs: each is stored and answered 202 with the address of its job, and a worker does it later; written
+        /// `durable = {}`. Only with `pool`, and only with a [store]. Such a route answers POST unless `methods` says otherwise, and its jobs
+        /// are at its path and `/jobs/ID`.
+        durable: Option<Durable>,
+    }
+}
+
+section! {
+    /// How the jobs of a route are done.
+    pub struct Durable {
+        /// Attempts that may fail before the job does. One fails by a status of 500 or more, if its worker ends, or by `timeout`. An answer
+        /// with a status of 400 to 499 is final.
+        attempts: u32 as integer(1, 1_000) = "12" => "the job is a dead letter, kept for 30 days at least",
+        /// The pause after the first failed attempt. It doubles with each, up to an hour, and varies by a quarter.
+        backoff: Duration as duration(100, HOUR) = "10s",
+        /// How long an attempt may run.
+        timeout: Duration as TIMEOUT = "10m" => "the attempt has failed",
+        /// How long a job that is done, its answer and its `Idempotency-Key` are kept.
+        kept: Duration as duration(SECOND, YEAR) = "24h" => "404; the key names a new job",
+        /// Jobs of this route that run at a time. All routes of a pool together have no more than its workers can run.
+        at_a_time: usize as integer(1, 4096) = "16" => "the next waits",
+        /// Which routes' jobs begin first where several wait for the same pool.
+        priority: Priority = "normal",
+        /// Jobs of this route that are not over.
+        open_max: u64 as integer(1, 10_000_000) = "100000" => "503 with `Retry-After`",
+        /// Bytes of the requests of these jobs. A lone request may exceed it; `body_bytes_max` bounds that.
+        bytes_max: u64 as size(64 * KIB, TIB) = "1GiB" => "503 with `Retry-After`",
     }
 }
 
@@ -234,6 +261,8 @@ pub enum PathKind {
     Batch,
     /// The change feed of a store route.
     Changes,
+    /// A job of a durable route.
+    Job,
 }
 
 impl Route {
@@ -248,6 +277,9 @@ impl Route {
             context.note(fields.problem_at(first.line, "origins", message));
         }
         check_origins(fields, context);
+        if fields.has("durable") && !context.has_store() {
+            context.note(fields.problem("durable", "there is no store: the file has no [store]"));
+        }
         let methods = fields.texts("methods");
         for (at, method) in methods.iter().enumerate() {
             let text = &method.text;
@@ -255,6 +287,8 @@ impl Route {
                 format!("found {text:?}, expected a method in capitals, such as \"GET\"")
             } else if methods[..at].iter().any(|other| other.text == *text) {
                 format!("`{text}` is listed twice")
+            } else if fields.has("durable") && matches!(&**text, "GET" | "HEAD" | "OPTIONS" | "TRACE") {
+                format!("`{text}` asks for nothing to be done: a route with `durable` cannot answer it")
             } else {
                 continue;
             };
@@ -262,18 +296,32 @@ impl Route {
         }
     }
 
-    fn check(&mut self, _: &Fields, _: &mut Context<'_>) {
+    fn check(&mut self, fields: &Fields, context: &mut Context<'_>) {
         self.host = self.host.take().map(|host| host.to_ascii_lowercase());
         self.origins.take_if(|origins| origins.is_empty());
+        if self.durable.is_some() {
+            self.methods.get_or_insert_with(|| vec!["POST".to_owned()]);
+            let jobs = self.jobs_path();
+            if let (Ok(_), Err(error)) = (Pattern::parse(&self.path), Pattern::parse(&jobs)) {
+                let message = format!("its jobs would be at {jobs:?}: {error}");
+                context.note(fields.problem("path", message));
+            }
+        }
     }
 
     fn unused(&self) -> Unused {
         let is_answered_here = !matches!(self.target, Target::Rewrite(_));
+        let has_pool = matches!(self.target, Target::Pool(_));
         [
             unless(
-                matches!(self.target, Target::Pool(_)),
-                &["queue_timeout", "run_timeout", "retry"],
+                has_pool,
+                &["queue_timeout", "run_timeout", "retry", "durable"],
                 "only a route with `pool` has it",
+            ),
+            unless(
+                !has_pool || self.durable.is_none(),
+                &["queue_timeout", "run_timeout", "retry"],
+                "a route with `durable` has `durable.timeout` and `durable.attempts` instead",
             ),
             unless(
                 is_answered_here,
@@ -289,8 +337,24 @@ impl Route {
         self.methods.as_deref().unwrap_or_default()
     }
 
+    /// The methods that it answers at one of its paths; empty: every method.
+    pub fn methods_at(&self, kind: PathKind) -> Vec<String> {
+        match kind {
+            PathKind::Job => vec!["DELETE".to_owned(), "GET".to_owned()],
+            PathKind::Own | PathKind::Batch | PathKind::Changes => self.methods().to_vec(),
+        }
+    }
+
+    /// Where the jobs of a durable route are.
+    pub fn jobs_path(&self) -> String {
+        let (before, last) = self.path.rsplit_once('/').unwrap_or_default();
+        let is_rest = last.is_empty() || last.starts_with('*');
+        format!("{}/jobs/:job", if is_rest { before } else { &self.path })
+    }
+
     /// The paths it answers: its own and, for the store, those of batches and changes (`/store:batch` and `/store:changes` next to
-    /// `/store/*`); for releases, that of all of them (`/releases` next to `/releases/*`).
+    /// `/store/*`); for releases, that of all of them (`/releases` next to `/releases/*`); for durable routes, those of their jobs
+    /// (`/mails/jobs/:job` next to `/mails`).
     pub fn paths(&self) -> impl Iterator<Item = (String, PathKind)> {
         let prefix = self.path.rsplit_once('/').map(|(prefix, _)| prefix.to_owned());
         let beside = match (&self.target, prefix) {
@@ -301,6 +365,7 @@ impl Route {
             (Target::Workflow(route), Some(prefix)) if route.api == WorkflowApi::Releases => {
                 vec![(prefix, PathKind::Own)]
             }
+            _ if self.durable.is_some() => vec![(self.jobs_path(), PathKind::Job)],
             _ => Vec::new(),
         };
         std::iter::once((self.path.clone(), PathKind::Own)).chain(beside)
@@ -329,10 +394,10 @@ pub(crate) fn refuse_conflicts(routes: &[(Route, &Fields)], context: &mut Contex
     let mut rules = Vec::new();
     let mut route_of = Vec::new();
     for (route, fields) in routes {
-        for (path, _) in route.paths() {
+        for (path, kind) in route.paths() {
             route_of.push(fields);
             rules.push(Rule {
-                methods: route.methods().to_vec(),
+                methods: route.methods_at(kind),
                 host: route.host.clone(),
                 path,
                 target: (),

@@ -3,6 +3,7 @@
 mod certificates;
 mod confinement;
 mod error;
+mod jobs;
 mod pools;
 mod scripts;
 mod upstreams;
@@ -34,6 +35,7 @@ pub(crate) use self::scripts::script_options;
 pub(crate) use self::workflow::{WorkflowEnvironment, compat_of, workflow_engines};
 use self::{
     confinement::confinements,
+    jobs::job_routes,
     pools::{calls, of_hosts, options},
     scripts::scripts,
     upstreams::{HealthChecks, proxies},
@@ -45,6 +47,7 @@ use crate::{
     check::check_handlers,
     compression::Compression,
     config::{self, Config, PathKind},
+    jobs::{JobRoute, Jobs},
     logging::{self, AccessLog, LogExporter, WorkflowLogs},
     metrics::{RouteCounts, RouteMetrics, ScriptMetrics, WorkflowMetrics, login_name, name_of},
     openapi::{Sources, WrittenDocument},
@@ -60,9 +63,9 @@ use crate::{
     sources::DatabaseRegistry,
     store::OpenStore,
     target::{
-        Bounds, BufferUsage, Cors, FilesTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget, ProxyTarget,
-        RecordsTarget, RedirectTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Tagged, Target,
-        TqlTarget, WorkflowTarget, pool, template, workflow::DurableRuns,
+        Bounds, BufferUsage, Cors, FilesTarget, JobTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget,
+        ProxyTarget, RecordsTarget, RedirectTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget,
+        Tagged, Target, TqlTarget, WorkflowTarget, pool, template, workflow::DurableRuns,
     },
     traces::Traces,
     watch::Problems,
@@ -85,6 +88,8 @@ pub(crate) struct Services {
     pub(crate) workflows: Arc<WorkflowMetrics>,
     /// Durable workflow runs; present if `workflow.runs` is configured, which cannot change while the server runs.
     pub(crate) kept_runs: Option<Arc<DurableRuns>>,
+    /// The queue of durable jobs; present if there is a store.
+    pub(crate) jobs: Option<Arc<Jobs>>,
     /// The log files of workflow rules, if they are configured.
     pub(crate) workflow_logs: Mutex<Option<Arc<WorkflowLogs>>>,
     pub(crate) sources: DatabaseRegistry,
@@ -142,6 +147,8 @@ pub(crate) struct App {
     pub(crate) workflow: Option<WorkflowTarget>,
     body_schemas: BodySchemas,
     openapi: WrittenDocument,
+    /// How the jobs of its durable routes are done.
+    pub(crate) jobs: Arc<Vec<Arc<JobRoute>>>,
     /// The log files of workflow rules.
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
     /// The policies of requests that match no route.
@@ -320,6 +327,7 @@ impl App {
             workflow: workflow.as_ref(),
             store: store_target.as_ref(),
             open_store: services.store.as_ref(),
+            jobs: services.jobs.as_ref(),
             sources: &services.sources,
             config: &config,
             kept: &services.kept,
@@ -334,6 +342,7 @@ impl App {
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| stop_started())?;
+        let job_routes = job_routes(&config, &pools, services.store.as_ref(), &held);
         let policies = Policies::new(None, &policies);
         let app = Self {
             tls,
@@ -362,6 +371,7 @@ impl App {
             body_schemas,
             openapi: WrittenDocument::default(),
             policies,
+            jobs: Arc::new(job_routes),
             caches,
             unrouted: services.routes.unrouted(),
             access_log: config.log.access.then(|| services.log.access_log(services.log_exporter.clone())),
@@ -439,6 +449,7 @@ struct Parts<'a> {
     store: Option<&'a StoreTarget>,
     records: Option<&'a RecordsTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
+    jobs: Option<&'a Arc<Jobs>>,
     sources: &'a DatabaseRegistry,
     config: &'a Config,
     kept: &'a Arc<BufferUsage>,
@@ -467,7 +478,7 @@ fn rules(
             .iter()
             .any(|name| config.auth[name].oidc.is_some());
         Ok(Rule {
-            methods: route.methods().to_vec(),
+            methods: route.methods_at(kind),
             host: route.host.clone(),
             path,
             target: Route {
@@ -479,6 +490,7 @@ fn rules(
                 body_schema: route
                     .body_schema
                     .as_deref()
+                    .filter(|_| kind != PathKind::Job)
                     .map(|file| Arc::clone(parts.body_schemas.get(file))),
                 origins: match route.target {
                     config::Target::Store | config::Target::Records | config::Target::Tql => {
@@ -564,6 +576,17 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
                 route.retry.unwrap_or(of.retry),
             );
             let pool = parts.pools.get(name).expect(checked).clone();
+            if let Some(durable) = &route.durable {
+                let (jobs, queue) = (parts.jobs.expect(checked), name_of(route));
+                return Ok(Target::Job(JobTarget::new(
+                    jobs,
+                    queue,
+                    kind,
+                    durable,
+                    pool,
+                    parts.config,
+                )));
+            }
             let writes = of.store_mode() == config::StoreMode::ReadWrite;
             let store = parts.open_store.filter(|_| writes).cloned();
             let (kept, bounds) = (parts.kept.clone(), Bounds::of(&parts.config.server));

@@ -1,5 +1,7 @@
 //! The control socket: commands to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user can open.
 
+mod jobs;
+
 use std::{borrow::Cow, collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
 use forebay_pool::Pool;
@@ -80,6 +82,7 @@ impl Service for Control {
             (["samples", run], "GET") => self.sampled(run),
             (["profiles"], "POST") => self.profile(&request).await,
             (["releases", ..], _) => self.releases(request).await,
+            (["jobs", path @ ..], _) => self.jobs(path, &request).await,
             (["status" | "metrics" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
             (
                 ["reload" | "upgrade" | "stop" | "traces" | "samples" | "profiles"]
@@ -90,7 +93,7 @@ impl Service for Control {
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /metrics, GET /logs, POST /reload, POST /upgrade, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /releases",
+                "there are GET /status, GET /metrics, GET /logs, POST /reload, POST /upgrade, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /cache/purge, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN, POST /profiles and what is below /jobs and /releases",
             ),
         }
     }

@@ -7,11 +7,12 @@ use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
 use forebay_workflow::{FailureKind, WorkflowFailure};
 
+mod jobs;
 mod sql;
 
 pub(crate) use forebay_workflow::with_causes;
 
-pub(crate) use self::sql::SqlFailure;
+pub(crate) use self::{jobs::JobFailure, sql::SqlFailure};
 use crate::{
     auth::{AuthFailure, put_redirect},
     conditions::TagsError,
@@ -167,6 +168,12 @@ pub(crate) enum Refusal {
     Sql(SqlFailure),
     #[error(transparent)]
     Workflow(WorkflowFailure),
+    #[error("{0}")]
+    Job(JobFailure),
+    #[error("{what}")]
+    Field { what: String },
+    #[error("the system has no random numbers: {reason}")]
+    NoRandomNumbers { reason: String },
     #[error(transparent)]
     Auth(Box<AuthFailure>),
     #[error(transparent)]
@@ -446,6 +453,7 @@ impl Refusal {
             | Self::Parameter { .. }
             | Self::ParameterBody { .. }
             | Self::BodyNotJson { .. }
+            | Self::Field { .. }
             | Self::Untellable { .. } => Class::BadInput,
             Self::Auth(failure) => match &**failure {
                 AuthFailure::Refused { cause, .. } if cause.is_temporary() => Class::Overload,
@@ -490,6 +498,7 @@ impl Refusal {
             Self::DeadlinePassed | Self::WriteExpired | Self::CallExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
+            Self::Job(failure) => failure.class(),
             Self::Workflow(failure) => match failure.kind() {
                 FailureKind::NotFound => Class::NotFound,
                 FailureKind::BadInput => Class::BadInput,
@@ -506,6 +515,7 @@ impl Refusal {
             | Self::InvalidAnswer { .. }
             | Self::Compression { .. }
             | Self::RewrittenTwice
+            | Self::NoRandomNumbers { .. }
             | Self::NewestCode(_) => Class::Internal,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }
@@ -586,6 +596,10 @@ impl Refusal {
                 true
             }
             Self::Workflow(failure) => failure.log(request_id),
+            Self::Job(failure) if failure.class() == Class::Internal => {
+                tracing::error!(target: "forebay::jobs", request_id, "{failure}");
+                true
+            }
             Self::Sql(failure) => failure.log(request_id),
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => false,

@@ -15,6 +15,7 @@ mod failure;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod jobs;
 pub mod logging;
 mod metrics;
 mod openapi;

@@ -312,6 +312,9 @@ impl Shared {
         if let Some(kept) = &self.services.kept_runs {
             kept.serve(app.workflow.as_ref().map(WorkflowTarget::runner));
         }
+        if let Some(jobs) = &self.services.jobs {
+            jobs.serve(Arc::clone(&app.jobs));
+        }
         self.services.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
             self.services

@@ -27,6 +27,7 @@ use crate::{
     config::Config,
     control::Control,
     front::{Bound, Front, SocketFileOwner},
+    jobs::{JobStorage, Jobs},
     logging,
     metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
     otlp::{END_MAX, MetricsExporter},
@@ -71,6 +72,12 @@ pub enum StartError {
     /// Durable workflow runs cannot be read.
     #[error("the runs of workflows that are kept cannot be read (workflow.runs): {reason}")]
     DurableRuns {
+        /// The text of the error that occurred.
+        reason: String,
+    },
+    /// The queue of durable jobs cannot be used.
+    #[error("the queue of jobs cannot be used: {reason}")]
+    Jobs {
         /// The text of the error that occurred.
         reason: String,
     },
@@ -260,6 +267,12 @@ impl Server {
                 reason: with_causes(&error),
             })?;
         }
+        let jobs = store
+            .as_ref()
+            .map(|store| Jobs::new(Arc::clone(store) as Arc<dyn JobStorage>));
+        let jobs = jobs.transpose().map_err(|refusal| StartError::Jobs {
+            reason: refusal.to_string(),
+        })?;
         let supervisor = Supervisor::start()?;
         let traces = Arc::new(Traces::new(config.trace.as_ref()));
         if let Some(requests) = traces.traced_requests() {
@@ -283,6 +296,7 @@ impl Server {
             scripts: ScriptMetrics::default(),
             workflows: Arc::default(),
             kept_runs,
+            jobs,
             workflow_logs: parking_lot::Mutex::default(),
             sources: DatabaseRegistry::default(),
             traces,
@@ -319,6 +333,13 @@ impl Server {
         (*services.workflow_logs.lock()).clone_from(&app.workflow_logs);
         if let Some(kept) = &services.kept_runs {
             kept.serve(app.workflow.as_ref().map(WorkflowTarget::runner));
+        }
+        if let Some(jobs) = &services.jobs {
+            jobs.serve(Arc::clone(&app.jobs));
+            if !is_successor {
+                jobs.start();
+                jobs.recover_soon();
+            }
         }
         let pools = PoolRegistry::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
@@ -459,8 +480,12 @@ impl Shared {
             store.sign_lock();
         }
         let runs = self.services.kept_runs.clone();
+        let jobs = self.services.jobs.clone();
+        // What the predecessor still runs is stored as such, so nothing runs twice.
+        jobs.iter().for_each(Jobs::start);
         tokio::spawn(async move {
             predecessor.runs_ended().await;
+            jobs.iter().for_each(Jobs::recover_soon);
             if let Some(error) = runs.and_then(|runs| runs.begin().err()) {
                 let reason = with_causes(&error);
                 tracing::error!(target: "forebay::workflow", "durable runs cannot be read (workflow.runs), so none are accepted: {reason}");
@@ -519,6 +544,10 @@ impl Shared {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
         self.services.acme.stop();
         let is_handed_over = self.upgrading.is_over();
+        let jobs = self.services.jobs.as_ref();
+        if let Some(jobs) = jobs {
+            jobs.stop();
+        }
         let kept_runs = self.services.kept_runs.as_ref();
         if let Some(kept) = kept_runs.filter(|_| !is_handed_over) {
             kept.stop();
@@ -542,12 +571,19 @@ impl Shared {
         }
         // A concurrent reload has either given up or registered its pools.
         let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
+        let mut jobs_ended = true;
+        if let Some(jobs) = jobs {
+            jobs_ended = tokio::time::timeout_at(deadline, jobs.stopped()).await.is_ok();
+            if !jobs_ended {
+                tracing::warn!(target: "forebay::server", "jobs are left after drain_max and are cut off; they run again");
+            }
+        }
         if let Some(kept) = kept_runs {
             // After a handover only now: the last requests of open connections may still start runs.
             kept.stop();
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
-            } else {
+            } else if jobs_ended {
                 self.upgrading.release_runs();
             }
             kept.serve(None);
@@ -569,6 +605,11 @@ impl Shared {
                 pool.stop_now();
                 pool.stopped().await;
             }
+        }
+        if let Some(jobs) = jobs {
+            // That they were cut off is stored; otherwise the next process finds it out.
+            let _ = tokio::time::timeout(KILL_MAX, jobs.stopped()).await;
+            jobs.serve(Arc::default());
         }
         self.end_export(deadline).await;
         if let Some(store) = &self.services.store {

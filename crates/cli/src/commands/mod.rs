@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod explain;
 mod flame_graph;
 pub(crate) mod guard;
+pub(crate) mod jobs;
 pub(crate) mod load;
 pub(crate) mod logs;
 pub(crate) mod new;

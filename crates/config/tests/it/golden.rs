@@ -221,6 +221,15 @@ scopes = ["read", "write"]
 path = "/lines"
 pool = "lines"
 [[route]]
+path = "/mails"
+pool = "lines"
+durable = {}
+[[route]]
+path = "/imports/*"
+pool = "lines"
+methods = ["PUT"]
+durable = { attempts = 3, backoff = "1s", timeout = "2h", kept = "168h", at_a_time = 1, priority = "low", open_max = 10, bytes_max = "1MiB" }
+[[route]]
 path = "/old/*"
 proxy = "app"
 upstream_path = "/"
@@ -291,6 +300,10 @@ const WRONG: &[&str] = &[
     "[store]\n[workflow]\nstore = 'Rules'\nruns = { global = 'a b' }",
     "[[route]]\npath = '/a'\nfiles = 'public'\ncache_control = \"a\\nb\"\norigins = ['x',\n'https://a.example']\nretry = 'never'",
     "[[route]]\npath = '/a'\nrespond = { status = 204 }\ncache_control = 'a'\nprecompressed = true\nqueue_timeout = '1s'\ncors = { origins = ['*', 'https://a/b'], headers = ['a b'], credentials = true }",
+    "[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/a/:job'\npool = 'a'\nmethods = ['POST',\n'GET']\nrun_timeout = '1s'\ndurable = {}\n[[route]]\npath = '/b'\nrespond = {}\ndurable = {}",
+    "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/a/:job'\npool = 'a'\nretry = 'never'\ndurable = {}\n[[route]]\npath = '/b/*'\npool = 'a'\nqueue_timeout = '1s'\ndurable = {}",
+    "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/b'\npool = 'a'\ndurable = true\n[[route]]\npath = '/c'\npool = 'a'\ndurable = { attempts = 0, backoff = '1ms' }",
+    "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/a/jobs/:id'\nmethods = 'GET'\nrespond = {}\n[[route]]\npath = '/a'\npool = 'a'\ndurable = {}",
     "[[route]]\npath = '/a'\nrecords = {}\n[[route]]\npath = '/b'\ntql = {}\n[[route]]\npath = '/c/*'\nworkflow = {}",
     "[[route]]\npath = '/a/*'\nhost = ''\nmethods = ['GET',\n'a b']\nrespond = { text = 'a', file = 'no.html', headers = { date = 'a' } }\nheaders = { Server = 'a', x = 'é' }",
     "[store]\n[store.access]\n'a b' = { read = 'a' }\n[store.index.a]\nrecords = 'P'\nfields = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']",

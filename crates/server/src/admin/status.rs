@@ -59,6 +59,12 @@ impl Shared {
             workflows: self.services.workflows.read(),
             workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),
             kept_runs_open: self.services.kept_runs.as_ref().map(|kept| kept.open()),
+            jobs: self
+                .services
+                .jobs
+                .as_ref()
+                .and_then(|jobs| jobs.storage().queues().ok())
+                .unwrap_or_default(),
             databases: self.services.sources.read(),
         }
     }
@@ -105,6 +111,7 @@ impl Shared {
             "workflow_releases": facts.workflow_releases.iter().map(|(release, state)| json!({ "release": release, "state": state })).collect::<Vec<_>>(),
             "workflow_store": self.workflow_store(),
             "kept_runs_open": facts.kept_runs_open,
+            "jobs": facts.jobs,
             "proxies": facts.proxies.iter().map(proxy).collect::<Vec<_>>(),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,

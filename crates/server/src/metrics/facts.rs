@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use forebay_acme::Progress;
+use forebay_jobs::QueueFacts;
 use forebay_pg::{BOUNDS_US, Durations};
 use forebay_pool::{EndCause, Readiness, Status};
 use forebay_script::Counted;
@@ -62,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) workflow_releases: Vec<(u64, &'static str)>,
     /// Durable runs that are not finished; `None` if they are not configured.
     pub(crate) kept_runs_open: Option<usize>,
+    /// The queues of durable jobs.
+    pub(crate) jobs: Vec<QueueFacts>,
     pub(crate) databases: DatabaseFacts,
 }
 
@@ -143,9 +146,37 @@ pub(crate) fn write(facts: &Facts, sink: &mut dyn Sink) {
     if let Some(open) = facts.kept_runs_open {
         sink.sample(&families::WORKFLOW_RUNS_OPEN, &[], open as f64);
     }
+    jobs(sink, &facts.jobs);
     databases(sink, &facts.databases);
     proxies(sink, &facts.proxies);
     pools(sink, &facts.pools);
+}
+
+/// The value of a gauge for a queue.
+type Gauge = fn(&QueueFacts) -> f64;
+
+fn jobs(sink: &mut dyn Sink, queues: &[QueueFacts]) {
+    let gauges: [(_, Gauge); 4] = [
+        (&families::JOBS_WAITING, |facts| facts.waiting as f64),
+        (&families::JOBS_RUNNING, |facts| facts.running as f64),
+        (&families::JOBS_BYTES, |facts| facts.bytes as f64),
+        (&families::JOBS_OLDEST, |facts| facts.oldest_ms as f64 / 1e3),
+    ];
+    for (family, value) in gauges {
+        sink.family(family);
+        for facts in queues {
+            sink.sample(family, &[&facts.queue], value(facts));
+        }
+    }
+    sink.family(&families::JOBS_ENDED);
+    for facts in queues {
+        sink.sample(&families::JOBS_ENDED, &[&facts.queue, "done"], facts.done as f64);
+        sink.sample(
+            &families::JOBS_ENDED,
+            &[&facts.queue, "failed"],
+            facts.failed as f64,
+        );
+    }
 }
 
 fn server(sink: &mut dyn Sink, facts: &Facts) {

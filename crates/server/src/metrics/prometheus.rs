@@ -169,6 +169,7 @@ mod tests {
             workflows: Vec::new(),
             workflow_releases: Vec::new(),
             kept_runs_open: None,
+            jobs: Vec::new(),
             databases: DatabaseFacts {
                 databases: Vec::new(),
                 routes: Vec::new(),

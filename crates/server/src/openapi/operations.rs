@@ -43,6 +43,7 @@ impl Builder<'_> {
             Target::Records => store::records(route, &path),
             Target::Tql => vec![store::tql(route, path)],
             Target::Sql(sql) => vec![of_sql(route, sql, path)],
+            Target::Pool(_) if route.durable.is_some() => of_jobs(route, path),
             Target::Pool(_) | Target::Proxy(_) => vec![of_application(route, path, &[502, 503, 504])],
             Target::Script(_) => vec![of_application(route, path, &[503, 504])],
             Target::Rewrite(_) => vec![of_application(route, path, &[])],
@@ -142,6 +143,37 @@ fn of_application(route: &Route, path: String, errors: &'static [u16]) -> PathOp
     };
     let response = json!({ "default": { "description": "What the application answers." } });
     same(path, named_or(route, checked), &response, errors)
+}
+
+/// A durable route: requests become jobs, each of which has an address.
+fn of_jobs(route: &Route, path: String) -> Vec<PathOperations> {
+    let job = json!({ "description": "The job", "content": { "application/json": { "schema": { "type": "object" } } } });
+    let mut stored = job.clone();
+    stored["headers"]["Location"] = json!({ "description": "Its address", "schema": { "type": "string" } });
+    let wait = store::query("wait", "string", "How long to wait for its end, such as `20s`");
+    let found =
+        json!({ "summary": "What has become of a job", "parameters": [wait], "responses": { "200": job } });
+    let cancelled = json!({ "204": { "description": "It will not run" }, "409": { "description": "It runs, or is over" } });
+    let cancel = json!({ "summary": "Cancels a job that has not begun", "responses": cancelled });
+    let operations = [("get", found), ("delete", cancel)].map(|(method, operation)| {
+        let operation = operation.as_object().cloned().unwrap_or_default();
+        (method.to_owned(), operation)
+    });
+    let of_job = PathOperations {
+        path: template(&route.jobs_path()),
+        operations: operations.into(),
+        errors: &[404],
+        have_summaries: true,
+    };
+    vec![
+        same(
+            path,
+            named_or(route, &["post"]),
+            &responses(202, stored),
+            &[422, 503, 507],
+        ),
+        of_job,
+    ]
 }
 
 fn of_sql(route: &Route, sql: &SqlRoute, path: String) -> PathOperations {

@@ -12,7 +12,7 @@ use crate::config::{PathKind, Route};
 /// Errors of whatever reads or changes the store.
 const ERRORS: &[u16] = &[400, 403, 404, 412, 503, 504];
 
-fn query(name: &str, kind: &str, description: &str) -> Value {
+pub(super) fn query(name: &str, kind: &str, description: &str) -> Value {
     json!({ "name": name, "in": "query", "description": description, "schema": { "type": kind } })
 }
 
@@ -54,7 +54,8 @@ pub(super) fn nodes(route: &Route) -> Vec<PathOperations> {
     let paths = route.paths().map(|(path, kind)| {
         let path = template(&path);
         match kind {
-            PathKind::Own => node(route, path),
+            // A store has no jobs.
+            PathKind::Own | PathKind::Job => node(route, path),
             PathKind::Batch => batch(route, path),
             PathKind::Changes => changes(route, path),
         }

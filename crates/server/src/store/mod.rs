@@ -4,6 +4,7 @@ mod change_notifier;
 mod flushes;
 mod grants;
 mod indexes;
+mod jobs;
 pub(crate) mod lifetime;
 mod lock;
 mod operation;

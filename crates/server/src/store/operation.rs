@@ -1,5 +1,6 @@
 //! A change requested by a client, and its execution within a transaction.
 
+use forebay_jobs::{Changed, JobError};
 use forebay_records::Reference;
 use forebay_store::{Key, Range, Read, StoreError, Subscript, Transaction};
 
@@ -22,6 +23,7 @@ pub(crate) enum Work {
     Node(Operation),
     Record(RecordOperation),
     Statement(Box<StatementOperation>),
+    Job(Box<forebay_jobs::Change>),
 }
 
 impl Work {
@@ -31,6 +33,13 @@ impl Work {
             Self::Node(operation) => operation.perform(transaction),
             Self::Record(operation) => operation.perform(transaction),
             Self::Statement(operation) => operation.perform(transaction),
+            Self::Job(change) => match change.perform(transaction, now_ms()) {
+                Ok(changed) => Ok(Done::Job(Box::new(changed))),
+                Err(error @ (JobError::Store(_) | JobError::Foreign { .. })) => {
+                    Err(Undone::Broken(error.into()))
+                }
+                Err(error) => Err(Undone::Refused(error.into())),
+            },
         }
     }
 }
@@ -75,6 +84,8 @@ pub(crate) enum Done {
     Recorded(Reference),
     /// The result of a statement, as JSON.
     Answered(Vec<u8>),
+    /// A change of the queue of jobs.
+    Job(Box<Changed>),
 }
 
 /// An operation failed.

@@ -5,6 +5,8 @@ mod body_stream;
 mod durability;
 pub mod files;
 mod hop;
+mod idempotency_key;
+mod job;
 mod login;
 mod media_type;
 mod openapi;
@@ -42,7 +44,9 @@ use forebay_router::Template;
 
 pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
+    durability::on_disk,
     files::FilesTarget,
+    job::{JobTarget, report, with_body},
     login::LoginTarget,
     media_type::essence,
     openapi::{OpenApiTarget, Tagged},
@@ -53,6 +57,7 @@ pub(crate) use self::{
     records::RecordsTarget,
     redirect::{RedirectTarget, Via, template},
     respond::RespondTarget,
+    response_headers::SERVERS_OWN,
     script::ScriptTarget,
     spool::{Bounds, BufferUsage},
     sql::SqlTarget,
@@ -80,6 +85,8 @@ pub(crate) enum Target {
     Tql(TqlTarget),
     Sql(SqlTarget),
     Pool(PoolTarget),
+    /// Requests to a pool that are stored first, or the jobs that they are then.
+    Job(JobTarget),
     Proxy(ProxyTarget),
     Script(ScriptTarget),
     Workflow(WorkflowTarget),
@@ -105,6 +112,7 @@ impl Target {
             Self::Tql(tql) => tql.answer(request, client).await,
             Self::Sql(sql) => sql.answer(request, client).await,
             Self::Pool(pool) => pool.answer(request, client).await,
+            Self::Job(job) => job.answer(request, client).await,
             Self::Proxy(proxy) => proxy.answer(request, client).await,
             Self::Script(script) => script.answer(request, client).await,
             Self::Workflow(workflow) => workflow.answer(request, client).await,
@@ -154,6 +162,7 @@ impl Target {
             | Self::OpenApi(_)
             | Self::Login(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
+            Self::Job(target) => Some(target.pool().name()),
         }
     }
 }

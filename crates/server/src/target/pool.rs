@@ -237,7 +237,7 @@ pub(crate) fn limits(queue_timeout: Duration, run_timeout: Duration, retry: crat
 }
 
 /// Body bytes in a job's payload; the rest follows in pieces, where the protocol has them.
-fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
+pub(crate) fn first_bytes_max(pool: &Pool, message_bytes_max: usize) -> usize {
     if pool.protocol().takes_whole_bodies() {
         message_bytes_max
     } else {
@@ -258,9 +258,7 @@ fn retry_of(retry: Retry, method: &str) -> Retry {
 pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     let head = request.head;
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
-    let upgrades = head.upgrade().is_some();
     let named_hops = named_hops(head);
-    let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
     let id = request.id.as_bytes();
     let trace = forebay_trace::current();
     let traceparent = trace.as_ref().and_then(Trace::traceparent).map(str::as_bytes);
@@ -274,21 +272,7 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
             .params
             .iter()
             .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
-        headers: head
-            .fields()
-            .filter(|(name, _)| match *name {
-                b"connection" | b"upgrade" => upgrades,
-                name => !is_hop(name) && !is_named_hop(name),
-            })
-            // An id that cannot be used is replaced.
-            .filter(|(name, value)| *name != b"x-request-id" || *value == id)
-            // An authority in the target replaces Host (RFC 9112, 3.2.2), for the handler as for the router.
-            .map(|(name, value)| match name {
-                b"host" => (name, head.host_bytes()),
-                _ => (name, value),
-            })
-            .filter(|(name, _)| traceparent.is_none() || *name != b"traceparent")
-            .chain(traceparent.map(|traceparent| (&b"traceparent"[..], traceparent))),
+        headers: fields(head, &named_hops, id, traceparent),
         peer: request.peer.as_bytes(),
         id,
         identity: request
@@ -299,6 +283,33 @@ pub(super) fn encode(request: &Request<'_>, body: &[u8]) -> Vec<u8> {
     }
     .put(&mut payload);
     payload
+}
+
+/// The fields of a request that its handler gets.
+pub(super) fn fields<'h>(
+    head: &'h Head,
+    named_hops: &'h [&[u8]],
+    id: &'h [u8],
+    traceparent: Option<&'h [u8]>,
+) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+    let upgrades = head.upgrade().is_some();
+    let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
+    head.fields()
+        .filter(move |(name, _)| match *name {
+            b"connection" | b"upgrade" => upgrades,
+            // By these the server tells that a request is a job.
+            b"forebay-job" | b"forebay-attempt" => false,
+            name => !is_hop(name) && !is_named_hop(name),
+        })
+        // An id that cannot be used is replaced.
+        .filter(move |(name, value)| *name != b"x-request-id" || *value == id)
+        // An authority in the target replaces Host (RFC 9112, 3.2.2), for the handler as for the router.
+        .map(|(name, value)| match name {
+            b"host" => (name, head.host_bytes()),
+            _ => (name, value),
+        })
+        .filter(move |(name, _)| traceparent.is_none() || *name != b"traceparent")
+        .chain(traceparent.map(|traceparent| (&b"traceparent"[..], traceparent)))
 }
 
 fn reply<'a>(answer: &Answer, file: Option<FilePart>, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {

@@ -8,7 +8,7 @@ use crate::{failure::Refusal, front::decimal, reply::HeaderLines};
 /// Room for the fields of a typical response.
 pub(super) const HEAD_BYTES: usize = 256;
 /// Response fields that only the server sets, whatever a handler returns: the list in PROTOCOL.md, section 5.
-pub(super) const SERVERS_OWN: [&[u8]; 8] = [
+pub(crate) const SERVERS_OWN: [&[u8]; 8] = [
     b"connection",
     b"transfer-encoding",
     b"keep-alive",

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 62] = [
+const ARROWS: [(&str, &str); 65] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -38,6 +38,7 @@ const ARROWS: [(&str, &str); 62] = [
     ("forebay-config", "forebay-tls"),
     ("forebay-config", "forebay-upstream"),
     ("forebay-config", "forebay-workflow"),
+    ("forebay-jobs", "forebay-store"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
     ("forebay-pg", "forebay-tls"),
@@ -58,6 +59,7 @@ const ARROWS: [(&str, &str); 62] = [
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-cluster"),
     ("forebay-server", "forebay-config"),
+    ("forebay-server", "forebay-jobs"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
     ("forebay-server", "forebay-profile"),

@@ -28,6 +28,7 @@ mod front;
 mod handlers;
 mod hardened;
 mod http2;
+mod jobs;
 mod lifecycle;
 mod limits;
 mod logins;

@@ -616,3 +616,15 @@ fn the_guide_is_served_as_it_stands() {
         json!([{"customers": []}])
     );
 }
+
+#[test]
+fn a_durable_route_answers_with_the_address_of_a_job() {
+    let config = "[store]\n[pool.p]\nhandler = \"handler.mjs\"\n[[route]]\npath = \"/mails\"\npool = \"p\"\ndurable = {}\n";
+    let document = printed(&setup(""), config);
+    check(&document);
+    let paths = &document["paths"];
+    assert!(paths["/mails"]["post"]["responses"]["202"]["headers"]["Location"].is_object());
+    let job = &paths["/mails/jobs/{job}"];
+    assert_eq!(job["get"]["parameters"][0]["name"], "wait");
+    assert!(job["delete"]["responses"]["409"].is_object());
+}

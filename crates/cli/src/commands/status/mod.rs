@@ -1,5 +1,5 @@
 mod report;
-mod table;
+pub(crate) mod table;
 
 use std::{thread, time::Duration};
 

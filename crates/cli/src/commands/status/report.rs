@@ -13,6 +13,7 @@ pub(super) fn of(status: &Value) -> String {
         scripts(status),
         databases(status),
         proxies(status),
+        jobs(status),
         routes(status),
     ];
     parts.retain(|part| !part.is_empty());
@@ -213,6 +214,23 @@ fn routes(status: &Value) -> String {
             text(&requests["gone"]),
             percentile(duration, "p50_us"),
             percentile(duration, "p99_us"),
+        ]);
+    }
+    table.lines()
+}
+
+fn jobs(status: &Value) -> String {
+    let mut table = Table::new(["JOBS OF", "WAITING", "RUNNING", "DONE", "FAILED", "OLDEST"]);
+    for queue in list(&status["jobs"]) {
+        table.add([
+            text(&queue["queue"]),
+            text(&queue["waiting"]),
+            text(&queue["running"]),
+            text(&queue["done"]),
+            text(&queue["failed"]),
+            queue["oldest_ms"]
+                .as_u64()
+                .map_or("-".to_owned(), |ms| micros(ms.saturating_mul(1000))),
         ]);
     }
     table.lines()

@@ -2,23 +2,23 @@
 
 /// Rows under a heading. The first column is left-aligned, other columns with numbers are right-aligned.
 #[derive(Debug)]
-pub(super) struct Table<const COLUMNS: usize> {
+pub(crate) struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
-    pub(super) fn new(heading: [&str; COLUMNS]) -> Self {
+    pub(crate) fn new(heading: [&str; COLUMNS]) -> Self {
         Self {
             rows: vec![heading.map(str::to_owned)],
         }
     }
 
-    pub(super) fn add(&mut self, row: [String; COLUMNS]) {
+    pub(crate) fn add(&mut self, row: [String; COLUMNS]) {
         self.rows.push(row);
     }
 
     /// The lines, each with its line feed; empty if there is only the heading.
-    pub(super) fn lines(&self) -> String {
+    pub(crate) fn lines(&self) -> String {
         if self.rows.len() == 1 {
             return String::new();
         }

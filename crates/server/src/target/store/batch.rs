@@ -121,7 +121,9 @@ pub(super) fn results(all: &[Done]) -> Vec<u8> {
         Done::Created => "{\"done\":\"created\"}".to_owned(),
         Done::Changed => "{\"done\":\"changed\"}".to_owned(),
         Done::Deleted => "{\"done\":\"deleted\"}".to_owned(),
-        Done::Recorded(_) | Done::Answered(_) => unreachable!("a node's change is no record's"),
+        Done::Recorded(_) | Done::Answered(_) | Done::Job(_) => {
+            unreachable!("it is a change of a node")
+        }
         Done::Appended(id) => format!("{{\"done\":\"appended\",\"id\":{id}}}"),
     };
     let results: Vec<String> = all.iter().map(result).collect();

@@ -101,7 +101,7 @@ impl StoreTarget {
             PathKind::Changes => {
                 feed::reply(&self.open, request, self.rules.readable(head)?).map(ReadOutcome::Answered)
             }
-            PathKind::Batch => Err(self.refuse_method()),
+            PathKind::Batch | PathKind::Job => Err(self.refuse_method()),
         }
     }
 
@@ -161,7 +161,7 @@ impl StoreTarget {
     fn methods(&self) -> &'static str {
         match self.kind {
             PathKind::Own => "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT",
-            PathKind::Batch => "OPTIONS, POST",
+            PathKind::Batch | PathKind::Job => "OPTIONS, POST",
             PathKind::Changes => "GET, HEAD, OPTIONS",
         }
     }

@@ -62,7 +62,9 @@ impl StoreTarget {
             Done::Created => Reply::new(201),
             Done::Changed | Done::Deleted => Reply::new(204),
             Done::Appended(id) => appended(request, &id.to_string(), format!("{{\"id\":{id}}}").into_bytes()),
-            Done::Recorded(_) | Done::Answered(_) => unreachable!("a node's change is no record's"),
+            Done::Recorded(_) | Done::Answered(_) | Done::Job(_) => {
+                unreachable!("it is a change of a node")
+            }
         };
         if let Some(tag) = tag {
             reply.headers.to_mut().push_known("etag", &tag.to_string());

@@ -11,6 +11,7 @@ use crate::{
     reply::Reply,
     target::{
         End, Request,
+        idempotency_key::{KEY_BYTES_MAX, idempotency_key},
         parameters::parameters,
         pending::wait_for,
         store::json,
@@ -18,9 +19,6 @@ use crate::{
     },
 };
 use forebay_router::{decode, put_encoded};
-
-/// Longest key of a run, in bytes: it becomes a subscript in the store.
-const KEY_BYTES_MAX: usize = 128;
 
 /// How a request wants its run to be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,36 +40,10 @@ struct Preferences {
 impl DurableRunRequest {
     /// Reads the head. `None`: the request does not want a durable run.
     pub(super) fn of(head: &Head) -> Result<Option<Self>, WorkflowFailure> {
-        let mut keys = head
-            .fields()
-            .filter(|(name, _)| name.eq_ignore_ascii_case(b"idempotency-key"));
-        let key = keys.next().map(|(_, written)| key(written)).transpose()?;
-        if keys.next().is_some() {
-            return Err(WorkflowFailure::request(
-                "`Idempotency-Key` is there twice: a run has one",
-            ));
-        }
+        let key = idempotency_key(head).map_err(WorkflowFailure::request)?;
         let prefers = preferences(head);
         Ok((key.is_some() || prefers.respond_async).then_some(Self { key, prefers }))
     }
-}
-
-/// Parses a key, with or without quotes.
-fn key(written: &[u8]) -> Result<String, WorkflowFailure> {
-    let bare = written
-        .strip_prefix(b"\"")
-        .and_then(|rest| rest.strip_suffix(b"\""))
-        .unwrap_or(written);
-    let is_plain = bare
-        .iter()
-        .all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(byte));
-    if bare.is_empty() || bare.len() > KEY_BYTES_MAX || !is_plain {
-        return Err(WorkflowFailure::request(format!(
-            "`Idempotency-Key` has {} bytes: 1 to {KEY_BYTES_MAX} visible characters of ASCII but \" and \\",
-            bare.len()
-        )));
-    }
-    Ok(String::from_utf8_lossy(bare).into_owned())
 }
 
 fn preferences(head: &Head) -> Preferences {
@@ -222,20 +194,4 @@ fn new_id() -> Result<String, WorkflowFailure> {
         reason: format!("the system has no random numbers: {error}"),
     })?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_taken_with_quotes_and_without() {
-        assert_eq!(key(b"\"a-1\"").unwrap(), "a-1");
-        assert_eq!(key(b"8e03978e-40d5-43dd-bc93-6894a57f9324").unwrap().len(), 36);
-        let long = vec![b'k'; KEY_BYTES_MAX + 1];
-        for wrong in [&b""[..], b"\"\"", b"a b", b"a\\b", "\u{e9}".as_bytes(), &long] {
-            let told = key(wrong).unwrap_err().to_string();
-            assert!(told.starts_with("`Idempotency-Key` has "), "{told}");
-        }
-    }
 }

@@ -1,0 +1,194 @@
+//! `jobs`: durable jobs of the running server.
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use super::{status::table::Table, store::timestamp};
+use crate::{
+    control::{Control, Which, put_encoded},
+    failure::UsageError,
+    output,
+};
+
+/// Most jobs that one command retries.
+const RETRIED_MAX: usize = 10_000;
+
+/// List, show, retry and remove the durable jobs of the running server
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobsArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List jobs: those that are next first, then running ones, then those that are over, the latest first
+    List {
+        /// Only those of a state: waiting, running, retrying, done or failed. Example: forebay jobs list --state failed
+        #[arg(long, value_parser = ["waiting", "running", "retrying", "done", "failed"])]
+        state: Option<String>,
+        /// Only those of a route, by its name in `forebay status`. Example: --route 'POST /mails'
+        #[arg(long)]
+        route: Option<String>,
+        /// Most jobs. Example: --limit 1000
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// One JSON object for programs. Example: forebay jobs list --json | jq '.jobs[].id'
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show a job with its request and its response, as JSON
+    Show {
+        /// The id of the job. Example: forebay jobs show 0193a1b2c3d4000000000000000000aa
+        id: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Have jobs begin now that have failed, or that wait for their time, with all their attempts before them
+    Retry {
+        /// Ids of jobs. Example: forebay jobs retry 0193a1b2c3d4000000000000000000aa
+        #[arg(value_name = "ID", required_unless_present = "failed")]
+        ids: Vec<String>,
+        /// All that have failed. Example: forebay jobs retry --failed
+        #[arg(long, conflicts_with = "ids")]
+        failed: bool,
+        /// With `--failed`, only those of a route. Example: --route 'POST /mails'
+        #[arg(long, requires = "failed")]
+        route: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Remove jobs that are not running, with their results
+    Drop {
+        /// Ids of jobs. Example: forebay jobs drop 0193a1b2c3d4000000000000000000aa
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+pub(crate) fn run(arguments: &JobsArgs) -> anyhow::Result<()> {
+    match &arguments.command {
+        Command::List {
+            state,
+            route,
+            limit,
+            json,
+            which,
+        } => {
+            let found = list(&Control::of(which)?, state.as_deref(), route.as_deref(), *limit)?;
+            if *json {
+                return Ok(output::line(&found.to_string())?);
+            }
+            Ok(output::whole(&table(&found))?)
+        }
+        Command::Show { id, which } => {
+            let job = ask(&Control::of(which)?, "GET", &target(id, ""))?;
+            Ok(output::line(&serde_json::to_string_pretty(&job)?)?)
+        }
+        Command::Retry {
+            ids,
+            failed,
+            route,
+            which,
+        } => {
+            let control = Control::of(which)?;
+            let ids = if *failed {
+                let found = list(&control, Some("failed"), route.as_deref(), RETRIED_MAX)?;
+                of(&found).map(|job| text(&job["id"])).collect()
+            } else {
+                ids.clone()
+            };
+            for id in &ids {
+                ask(&control, "POST", &target(id, "/retry"))?;
+            }
+            Ok(output::line(&format!("jobs that begin again: {}", ids.len()))?)
+        }
+        Command::Drop { ids, which } => {
+            let control = Control::of(which)?;
+            for id in ids {
+                ask(&control, "DELETE", &target(id, ""))?;
+            }
+            Ok(output::line(&format!("jobs removed: {}", ids.len()))?)
+        }
+    }
+}
+
+fn target(id: &str, action: &str) -> String {
+    let mut target = "/jobs/".to_owned();
+    put_encoded(id, &mut target);
+    target + action
+}
+
+fn ask(control: &Control, method: &str, target: &str) -> anyhow::Result<Value> {
+    let answer = control.ask(method, target, "")?;
+    serde_json::from_str(&answer).context("the server's answer is not JSON")
+}
+
+fn list(control: &Control, state: Option<&str>, route: Option<&str>, limit: usize) -> anyhow::Result<Value> {
+    if limit > RETRIED_MAX {
+        return Err(UsageError(format!("--limit {limit}: at most {RETRIED_MAX}")).into());
+    }
+    let mut target = format!("/jobs?limit={limit}");
+    for (name, value) in [("state", state), ("route", route)] {
+        if let Some(value) = value {
+            target.extend(["&", name, "="]);
+            put_encoded(value, &mut target);
+        }
+    }
+    ask(control, "GET", &target)
+}
+
+fn of(found: &Value) -> impl Iterator<Item = &Value> {
+    found["jobs"].as_array().into_iter().flatten()
+}
+
+fn table(found: &Value) -> String {
+    let mut table = Table::new([
+        "ID",
+        "STATE",
+        "ROUTE",
+        "ATTEMPTS",
+        "ACCEPTED",
+        "NEXT OR END",
+        "ERROR",
+    ]);
+    for job in of(found) {
+        let state = text(&job["state"]);
+        let moment = match &*state {
+            "waiting" | "retrying" => &job["dueMs"],
+            "running" => &Value::Null,
+            _ => &job["endedMs"],
+        };
+        table.add([
+            text(&job["id"]),
+            state,
+            text(&job["route"]),
+            text(&job["attempts"]),
+            time(&job["acceptedMs"]),
+            time(moment),
+            text(&job["error"]),
+        ]);
+    }
+    let lines = table.lines();
+    if lines.is_empty() {
+        return "there are no such jobs\n".to_owned();
+    }
+    lines
+}
+
+fn time(ms: &Value) -> String {
+    ms.as_u64().map_or("-".to_owned(), timestamp::written)
+}
+
+/// A value, safe to print within a line.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.replace(char::is_control, " "),
+        other => other.to_string(),
+    }
+}

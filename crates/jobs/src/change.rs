@@ -1,0 +1,387 @@
+//! Everything that can happen to the queue, each in one transaction of the store.
+
+use forebay_store::{Read, Transaction};
+
+use crate::{
+    Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy,
+    tree::{self, Totals, find, key, place, place_of_key, read, write, write_content},
+};
+
+/// A request to be done later.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Unique; see [`Job::id`].
+    pub id: String,
+    /// The name of its route.
+    pub queue: String,
+    /// The client that asks for it; see [`Job::subject`].
+    pub subject: Option<String>,
+    /// The client's key for it.
+    pub key: Option<String>,
+    /// A digest of the request: a key belongs to one request.
+    pub digest: String,
+    /// How much later it may begin, in milliseconds.
+    pub delay_ms: u64,
+    /// Its request, which is stored as it is.
+    pub request: Content,
+}
+
+/// Bounds of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Most jobs that are not over.
+    pub open_max: u64,
+    /// Most bytes of their requests.
+    pub bytes_max: u64,
+}
+
+/// A queue whose jobs may begin.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The name of its route.
+    pub queue: String,
+    /// Its jobs begin before those of queues with a higher number.
+    pub rank: u8,
+    /// Most jobs of it that run at a time, in all processes.
+    pub at_a_time: usize,
+}
+
+/// A change to the queue.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Accepts a job, or finds the one that the client's key stands for.
+    Accept {
+        /// The job to be stored.
+        new: Box<NewJob>,
+        /// Bounds of its queue.
+        limits: QueueLimits,
+    },
+    /// Begins the jobs that are to run next.
+    Begin {
+        /// The queues they may be from.
+        candidates: Vec<Candidate>,
+        /// Most jobs to begin.
+        room: usize,
+        /// The process that runs them.
+        owner: String,
+    },
+    /// Ends an attempt.
+    Conclude {
+        /// The job's id.
+        id: String,
+        /// The number of the attempt.
+        attempt: u32,
+        /// The process that ran it.
+        owner: String,
+        /// How it ended.
+        outcome: Outcome,
+        /// The settings of its route.
+        policy: Policy,
+        /// A random number from 0 to 1.
+        jitter: f64,
+    },
+    /// Removes a job that is not running.
+    Remove {
+        /// The job's id.
+        id: String,
+        /// Whether it may be over.
+        even_if_over: bool,
+    },
+    /// Has a job that is not running begin at once, also one that has failed.
+    Retry {
+        /// The job's id.
+        id: String,
+    },
+    /// Ends the attempts of all processes but this one: they have ended.
+    Recover {
+        /// This process.
+        owner: String,
+    },
+}
+
+/// The result of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The job that was accepted, now or before.
+    Accepted(Box<Job>),
+    /// Jobs that run now, with their requests.
+    Begun(Vec<(Job, Content)>),
+    /// The job after the change.
+    Job(Box<Job>),
+    /// The job was removed, or the attempt had been ended by another change: nothing was changed.
+    Nothing,
+    /// So many jobs wait again.
+    Recovered(usize),
+}
+
+impl Change {
+    /// Bytes that the change writes, roughly.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Accept { new, .. } => new.request.head.len() + new.request.body.len(),
+            Self::Conclude {
+                outcome:
+                    Outcome::Done(response)
+                    | Outcome::Failed {
+                        response: Some(response),
+                        ..
+                    },
+                ..
+            } => response.head.len() + response.body.len(),
+            _ => 0,
+        }
+    }
+
+    /// Makes the change; `now_ms` is the time in milliseconds since 1970 UTC. After an error of the store the transaction has to be rolled back; after others it is unchanged.
+    pub fn perform(&self, transaction: &mut Transaction, now_ms: u64) -> Result<Changed, JobError> {
+        match self {
+            Self::Accept { new, limits } => accept(transaction, new, *limits, now_ms),
+            Self::Begin {
+                candidates,
+                room,
+                owner,
+            } => begin(transaction, candidates, *room, owner, now_ms),
+            Self::Conclude {
+                id,
+                attempt,
+                owner,
+                outcome,
+                policy,
+                jitter,
+            } => {
+                let Some(before) = find(transaction, id, now_ms)? else {
+                    return Ok(Changed::Nothing);
+                };
+                if !before.is_attempt(*attempt, owner) {
+                    return Ok(Changed::Nothing);
+                }
+                let mut job = before.clone();
+                let response = job.conclude(outcome.clone(), policy, now_ms, *jitter);
+                if let Some(response) = response {
+                    write_content(transaction, id, "response", response)?;
+                }
+                update(transaction, Some(&before), Some(&job))?;
+                expire(transaction, &job, job.kept_until_ms(policy))?;
+                Ok(Changed::Job(Box::new(job)))
+            }
+            Self::Remove { id, even_if_over } => {
+                let job = resting(transaction, id, now_ms)?;
+                if job.state.is_over() && !even_if_over {
+                    return Err(JobError::Over { state: job.state });
+                }
+                remove(transaction, &job)?;
+                Ok(Changed::Nothing)
+            }
+            Self::Retry { id } => {
+                let before = resting(transaction, id, now_ms)?;
+                if before.state == JobState::Done {
+                    return Err(JobError::Over { state: before.state });
+                }
+                let mut job = before.clone();
+                job.retry(now_ms);
+                expire(transaction, &before, None)?;
+                transaction.kill(&key(&["job", id, "response"])?)?;
+                update(transaction, Some(&before), Some(&job))?;
+                Ok(Changed::Job(Box::new(job)))
+            }
+            Self::Recover { owner } => recover(transaction, owner, now_ms),
+        }
+    }
+}
+
+/// A job that is not running.
+fn resting(transaction: &Transaction, id: &str, now_ms: u64) -> Result<Job, JobError> {
+    match find(transaction, id, now_ms)? {
+        None => Err(JobError::NotFound { id: id.to_owned() }),
+        Some(job) if job.state == JobState::Running => Err(JobError::Running),
+        Some(job) => Ok(job),
+    }
+}
+
+fn accept(
+    transaction: &mut Transaction,
+    new: &NewJob,
+    limits: QueueLimits,
+    now_ms: u64,
+) -> Result<Changed, JobError> {
+    let subject = new.subject.as_deref();
+    let key = new.key.as_deref();
+    let by_key = key
+        .map(|key| place_of_key(&new.queue, subject, key))
+        .transpose()?;
+    let known = by_key.as_ref().map(|by_key| read::<String>(transaction, by_key));
+    if let Some(id) = known.transpose()?.flatten()
+        && let Some(job) = find(transaction, &id, now_ms)?
+    {
+        if job.digest == new.digest {
+            return Ok(Changed::Accepted(Box::new(job)));
+        }
+        let key = key.unwrap_or_default().to_owned();
+        return Err(JobError::OtherRequest { key });
+    }
+    let bytes = (new.request.head.len() + new.request.body.len()) as u64;
+    let totals = totals(transaction, &new.queue)?;
+    if totals.open >= limits.open_max {
+        let open_max = limits.open_max;
+        return Err(JobError::Full { open_max });
+    }
+    // A lone request may exceed it; otherwise it could never run.
+    if totals.open > 0 && totals.bytes + bytes > limits.bytes_max {
+        return Err(JobError::BytesFull {
+            bytes: totals.bytes,
+            more: bytes,
+            bytes_max: limits.bytes_max,
+        });
+    }
+    let job = Job {
+        id: new.id.clone(),
+        queue: new.queue.clone(),
+        state: JobState::Waiting,
+        attempts: 0,
+        failures: 0,
+        accepted_ms: now_ms,
+        due_ms: now_ms + new.delay_ms,
+        begun_ms: None,
+        ended_ms: None,
+        error: None,
+        owner: None,
+        subject: new.subject.clone(),
+        key: new.key.clone(),
+        digest: new.digest.clone(),
+        bytes,
+    };
+    if let Some(by_key) = by_key {
+        write(transaction, &by_key, &job.id)?;
+    }
+    write_content(transaction, &job.id, "request", new.request.clone())?;
+    update(transaction, None, Some(&job))?;
+    Ok(Changed::Accepted(Box::new(job)))
+}
+
+fn begin(
+    transaction: &mut Transaction,
+    candidates: &[Candidate],
+    room: usize,
+    owner: &str,
+    now_ms: u64,
+) -> Result<Changed, JobError> {
+    let mut begun = Vec::new();
+    while begun.len() < room {
+        let mut next: Option<(u8, u64, &str, String)> = None;
+        for candidate in candidates {
+            let totals = totals(transaction, &candidate.queue)?;
+            if totals.running >= candidate.at_a_time as u64 {
+                continue;
+            }
+            let due = tree::next_due(transaction, &candidate.queue)?;
+            let due = due.filter(|(due_ms, _)| *due_ms <= now_ms);
+            if let Some((due_ms, id)) = due
+                && next
+                    .as_ref()
+                    .is_none_or(|(rank, earliest_ms, ..)| (candidate.rank, due_ms) < (*rank, *earliest_ms))
+            {
+                next = Some((candidate.rank, due_ms, &candidate.queue, id));
+            }
+        }
+        let Some((_, due_ms, queue, id)) = next else { break };
+        let before = match find(transaction, &id, now_ms) {
+            Ok(Some(before)) => before,
+            // The job was changed in the store by hand. It must not hold up the others.
+            Ok(None) | Err(JobError::Foreign { .. }) => {
+                transaction.kill(&key(&["due", queue, &due_ms.to_string(), &id])?)?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let mut job = before.clone();
+        job.begin(owner, now_ms);
+        update(transaction, Some(&before), Some(&job))?;
+        let request = tree::request(transaction, &id)?.unwrap_or_default();
+        begun.push((job, request));
+    }
+    Ok(Changed::Begun(begun))
+}
+
+fn recover(transaction: &mut Transaction, owner: &str, now_ms: u64) -> Result<Changed, JobError> {
+    let mut recovered = 0;
+    let root = key(&["running"])?;
+    for queue in tree::names(transaction, &root, false)? {
+        let root = root.child(&queue)?;
+        for ms in tree::names(transaction, &root, false)? {
+            for id in tree::names(transaction, &root.child(&ms)?, false)? {
+                let Some(before) = find(transaction, &id, now_ms)? else {
+                    continue;
+                };
+                if before.owner.as_deref() == Some(owner) {
+                    continue;
+                }
+                let mut job = before.clone();
+                job.interrupt(now_ms);
+                update(transaction, Some(&before), Some(&job))?;
+                let ended_ms = job.ended_ms;
+                expire(
+                    transaction,
+                    &job,
+                    ended_ms.map(|ended_ms| ended_ms + FAILED_KEPT.as_millis() as u64),
+                )?;
+                recovered += 1;
+            }
+        }
+    }
+    Ok(Changed::Recovered(recovered))
+}
+
+fn totals(state: &impl Read, queue: &str) -> Result<Totals, JobError> {
+    Ok(read(state, &key(&["queue", queue])?)?.unwrap_or_default())
+}
+
+/// Writes a job, moves it in the index and counts it; `None`: there was none before, or there is none any more.
+fn update(transaction: &mut Transaction, before: Option<&Job>, after: Option<&Job>) -> Result<(), JobError> {
+    let Some(queue) = before.or(after).map(|job| job.queue.as_str()) else {
+        return Ok(());
+    };
+    let mut totals = totals(transaction, queue)?;
+    if let Some(job) = before {
+        transaction.kill(&place(job)?)?;
+        if !job.state.is_over() {
+            totals.open = totals.open.saturating_sub(1);
+            totals.bytes = totals.bytes.saturating_sub(job.bytes);
+        }
+        if job.state == JobState::Running {
+            totals.running = totals.running.saturating_sub(1);
+        }
+    }
+    if let Some(job) = after {
+        write(transaction, &key(&["job", &job.id, "meta"])?, job)?;
+        write(transaction, &place(job)?, &1)?;
+        match job.state {
+            JobState::Done => totals.done += 1,
+            JobState::Failed => totals.failed += 1,
+            JobState::Waiting | JobState::Retrying | JobState::Running => {
+                totals.open += 1;
+                totals.bytes += job.bytes;
+                totals.running += u64::from(job.state == JobState::Running);
+            }
+        }
+    }
+    write(transaction, &key(&["queue", queue])?, &totals)
+}
+
+/// Sets until when a job and everything that belongs to it are kept.
+fn expire(transaction: &mut Transaction, job: &Job, at_ms: Option<u64>) -> Result<(), JobError> {
+    transaction.expire(&key(&["job", &job.id])?, at_ms)?;
+    transaction.expire(&place(job)?, at_ms)?;
+    if let Some(name) = &job.key {
+        transaction.expire(&place_of_key(&job.queue, job.subject.as_deref(), name)?, at_ms)?;
+    }
+    Ok(())
+}
+
+fn remove(transaction: &mut Transaction, job: &Job) -> Result<(), JobError> {
+    update(transaction, Some(job), None)?;
+    transaction.kill(&key(&["job", &job.id])?)?;
+    if let Some(name) = &job.key {
+        transaction.kill(&place_of_key(&job.queue, job.subject.as_deref(), name)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Durable jobs: requests that are stored first and run later, at least once each.
+//!
+//! [`Job`] is the state machine of one job: attempts, back-off, dead letters. [`Slots`] says which jobs may begin now. Both are pure: time
+//! and random numbers are arguments. [`Change`] is everything that can happen to the queue, and [`Change::perform`] does it in one
+//! transaction of the embedded store. What runs jobs only makes changes and reads, so another queue can take the store's place.
+//!
+//! The crate knows neither HTTP nor pools: requests and responses are [`Content`], a JSON text and bytes.
+//!
+//! **Invariants:** a job that was accepted is in the store, whole, until it is over and the time to keep it has passed, or it is
+//! removed by hand. A job has at most one attempt at a time: an attempt begins and ends by a change that checks the state it found.
+
+#![forbid(unsafe_code)]
+
+mod change;
+mod job;
+mod slots;
+mod tree;
+
+pub use change::{Candidate, Change, Changed, NewJob, QueueLimits};
+pub use job::{BACKOFF_MAX, FAILED_KEPT, Job, JobState, Outcome, Policy};
+pub use slots::Slots;
+pub use tree::{GLOBAL, QueueFacts, due_ms, find, list, queues, request, response};
+
+use forebay_store::StoreError;
+use serde::{Deserialize, Serialize};
+
+/// A request, or a response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Everything but the body, as JSON.
+    pub head: String,
+    /// The bytes of the body.
+    pub body: Vec<u8>,
+}
+
+/// A change to the queue was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// There is no such job, or it is no longer kept.
+    #[error("there is no job `{id}`; results are kept for a time only (durable.kept)")]
+    NotFound {
+        /// The id that was given.
+        id: String,
+    },
+    /// The client's key stands for another request.
+    #[error(
+        "the `Idempotency-Key` {key:?} belongs to another request: the same key needs the same path, query and body"
+    )]
+    OtherRequest {
+        /// The client's key.
+        key: String,
+    },
+    /// As many jobs of the queue are open as may be.
+    #[error("{open_max} jobs of this route are waiting or running already (durable.open_max)")]
+    Full {
+        /// The limit that was reached.
+        open_max: u64,
+    },
+    /// The requests of the queue's open jobs have as many bytes as they may have.
+    #[error(
+        "the requests of jobs of this route hold {bytes} bytes, and {more} more exceed {bytes_max} (durable.bytes_max)"
+    )]
+    BytesFull {
+        /// Bytes of the open jobs.
+        bytes: u64,
+        /// Bytes of the rejected one.
+        more: u64,
+        /// The limit that would be exceeded.
+        bytes_max: u64,
+    },
+    /// The job is running.
+    #[error("the job is running: it can be neither cancelled nor removed")]
+    Running,
+    /// The job is over.
+    #[error("the job is over: it is `{}`", state.name())]
+    Over {
+        /// `done` or `failed`.
+        state: JobState,
+    },
+    /// The store has something else where a job should be.
+    #[error("what the store has at {path} is no job: {reason}")]
+    Foreign {
+        /// The node's path.
+        path: String,
+        /// Why it cannot be read.
+        reason: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<forebay_store::KeyError> for JobError {
+    fn from(error: forebay_store::KeyError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// [`Content`] as it is stored: a body that is text stays readable.
+#[derive(Deserialize, Serialize)]
+struct StoredContent {
+    head: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}

@@ -1,0 +1,140 @@
+//! `/jobs` of the control socket: durable jobs are listed, shown, retried and removed.
+
+use std::sync::Arc;
+
+use forebay_jobs::{Change, Changed, Job, JobError, JobState};
+use forebay_router::decode;
+use serde_json::{Value, json};
+
+use super::Control;
+use crate::{
+    admin::http::{Request, Response},
+    failure::Refusal,
+    jobs::{Jobs, RequestHead},
+    target::{report, with_body},
+};
+
+/// Jobs in a list without `limit`, and at most.
+const LISTED: usize = 100;
+const LISTED_MAX: usize = 10_000;
+
+impl Control {
+    /// `path` is what follows `/jobs`.
+    pub(super) async fn jobs(&self, path: &[&str], request: &Request) -> Response {
+        let Some(jobs) = &self.shared.services.jobs else {
+            return Response::problem(404, "there are no jobs: the configuration has no [store]");
+        };
+        let answer = match (path, request.method.as_str()) {
+            ([], "GET") => {
+                let (jobs, query) = (Arc::clone(jobs), Query::of(request));
+                // It may look at many jobs.
+                match tokio::task::spawn_blocking(move || query?.list(&jobs)).await {
+                    Ok(listed) => listed,
+                    Err(_) => Err(Refusal::Stopping),
+                }
+            }
+            ([id], "GET") => show(jobs, id),
+            ([id], "DELETE") => {
+                let remove = Change::Remove {
+                    id: (*id).to_owned(),
+                    even_if_over: true,
+                };
+                jobs.change(remove).await.map(|_| json!({ "removed": true }))
+            }
+            ([id, "retry"], "POST") => {
+                let id = (*id).to_owned();
+                match jobs.change(Change::Retry { id }).await {
+                    Ok(Changed::Job(job)) => written(jobs, &job),
+                    Ok(_) => Ok(Value::Null),
+                    Err(refusal) => Err(refusal),
+                }
+            }
+            ([], _) => return Response::not_allowed("GET"),
+            ([_], _) => return Response::not_allowed("DELETE, GET"),
+            _ => return Response::not_allowed("POST"),
+        };
+        match answer {
+            Ok(value) => Response::json(200, &value),
+            Err(refusal) => {
+                refusal.log("");
+                Response::problem(refusal.status(), &refusal.to_string())
+            }
+        }
+    }
+}
+
+fn wrong(what: impl Into<String>) -> Refusal {
+    Refusal::Field { what: what.into() }
+}
+
+/// Which jobs are listed.
+struct Query {
+    states: Vec<JobState>,
+    route: Option<String>,
+    limit: usize,
+}
+
+impl Query {
+    fn of(request: &Request) -> Result<Self, Refusal> {
+        let states = match request.parameter("state") {
+            None => JobState::ALL.to_vec(),
+            Some(name) => {
+                let state = JobState::ALL.into_iter().find(|state| state.name() == name);
+                let names = JobState::ALL.map(JobState::name).join(", ");
+                vec![state.ok_or_else(|| wrong(format!("state: expected one of {names}")))?]
+            }
+        };
+        let limit = match request.parameter("limit").map(str::parse::<usize>) {
+            None => LISTED,
+            Some(Ok(limit)) if limit <= LISTED_MAX => limit,
+            Some(_) => return Err(wrong(format!("limit: expected a number up to {LISTED_MAX}"))),
+        };
+        let route = request.parameter("route");
+        let route = route.map(|name| decode(name).unwrap_or(name.into()).into_owned());
+        Ok(Self { states, route, limit })
+    }
+
+    fn list(&self, jobs: &Jobs) -> Result<Value, Refusal> {
+        let found = jobs
+            .storage()
+            .list(&self.states, self.route.as_deref(), self.limit)?;
+        let found: Vec<Value> = found.iter().map(listed).collect();
+        Ok(json!({ "jobs": found }))
+    }
+}
+
+/// A job without its response.
+fn listed(job: &Job) -> Value {
+    json!({
+        "id": job.id,
+        "route": job.queue,
+        "state": job.state,
+        "attempts": job.attempts,
+        "acceptedMs": job.accepted_ms,
+        "dueMs": job.due_ms,
+        "begunMs": job.begun_ms,
+        "endedMs": job.ended_ms,
+        "error": job.error,
+    })
+}
+
+fn written(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
+    let mut written = report(jobs, job)?;
+    written["route"] = job.queue.as_str().into();
+    Ok(written)
+}
+
+fn show(jobs: &Jobs, id: &str) -> Result<Value, Refusal> {
+    let missing = || JobError::NotFound { id: id.to_owned() };
+    let job = jobs.storage().find(id)?.ok_or_else(missing)?;
+    let mut shown = written(jobs, &job)?;
+    shown["subject"] = job.subject.as_deref().into();
+    if let Some(request) = jobs.storage().request(id)?
+        && let Ok(head) = serde_json::from_str::<RequestHead>(&request.head)
+    {
+        let head =
+            json!({ "method": head.method, "path": head.path, "query": head.query, "headers": head.headers });
+        shown["request"] = with_body(head, &request.body);
+    }
+    Ok(shown)
+}
