@@ -1,4 +1,4 @@
-//! What clients and token issuers send to prove who a client is.
+//! Credentials of clients, and the keys and metadata that token issuers publish.
 
 #![no_main]
 

@@ -96,7 +96,7 @@ impl Authenticator {
         }
     }
 
-    /// What logs browsers in, and checks their sessions, whose cookies [`Self::check`] does not see.
+    /// The client of an OpenID provider: it logs browsers in and checks their sessions, whose cookies [`Self::check`] does not see.
     pub fn oidc(&self) -> Option<&Arc<OidcClient>> {
         match &self.kind {
             Kind::Oidc(client) => Some(client),

@@ -66,7 +66,7 @@ pub(crate) fn selected(claims: &Map<String, Value>, settings: &JwtSettings) -> M
     selected.collect()
 }
 
-/// Checks whose the claims are, for whom, and when. Returns their subject, and until when they are good.
+/// Checks issuer, audience and times of claims. Returns their subject, and until when they are valid.
 pub(crate) fn check_registered<'c>(
     claims: &'c Map<String, Value>,
     settings: &JwtSettings,

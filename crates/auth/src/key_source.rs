@@ -276,7 +276,7 @@ impl KeySource {
     }
 }
 
-/// What an attempt has obtained.
+/// The result of an attempt.
 struct Fetched {
     metadata: Option<Metadata>,
     keys: Vec<u8>,

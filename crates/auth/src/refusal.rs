@@ -45,7 +45,7 @@ pub enum Refusal {
     /// The token is from another issuer.
     #[error("the token is from another issuer")]
     Issuer,
-    /// The token is for somebody else.
+    /// The token is for another service.
     #[error("the token is for another audience")]
     Audience,
     /// No one has this token, key or password.

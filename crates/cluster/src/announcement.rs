@@ -1,4 +1,4 @@
-//! What hosts say about themselves.
+//! The announcements of hosts.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const LINK_VERSION: u32 = 1;
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 /// A host that has not been heard for so long gets no more jobs.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_millis(900);
-/// One that is silent for so much longer is gone, even if the server of NATS does not know. Machines stand still for a moment without being
+/// A host that is silent for so much longer is gone, even if the server of NATS does not know. Machines stand still for a moment without being
 /// dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 /// Longest text in an announcement, in bytes.

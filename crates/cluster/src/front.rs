@@ -183,7 +183,7 @@ async fn carry(
         }
     };
     if let LinkEnd::NoResponders { reply } = &end {
-        // What has not been sent has not been received either.
+        // A job that was not sent was not received either.
         let unsent: Vec<u8> = std::iter::from_fn(|| frames.try_recv().ok())
             .flatten()
             .flatten()

@@ -111,7 +111,7 @@ async fn run(
         if serving.is_empty()
             && let Some(done) = drained.take()
         {
-            // Whoever has waited may have given up.
+            // The caller may have given up.
             let _ = done.send(());
         }
         let order = tokio::select! {

@@ -69,7 +69,7 @@ impl Pool {
         let mut body = Vec::new();
         loop {
             let (bytes, end, commit) = match pending.next().await {
-                // Whoever asks has no use for fields behind the body.
+                // The caller has no use for trailers.
                 Delivery::Trailers(_) => continue,
                 Delivery::Window(bytes) => {
                     let piece = rest.split_to(rest.len().min(bytes as usize));

@@ -68,7 +68,7 @@ pub enum LoginError {
 }
 
 impl LoginError {
-    /// What the owner has to know beside the text.
+    /// The cause, for the log.
     pub fn cause(&self) -> Option<&str> {
         match self {
             Self::Unavailable { cause } => Some(cause),

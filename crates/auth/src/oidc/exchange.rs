@@ -37,7 +37,7 @@ struct Tokens {
     scope: Option<String>,
 }
 
-/// One that is an error (RFC 6749, 5.2).
+/// An error response (RFC 6749, 5.2).
 #[derive(Deserialize)]
 struct TokenError {
     error: String,
@@ -50,7 +50,7 @@ fn unavailable(what: &str, uri: &Uri, cause: &str) -> LoginError {
 }
 
 impl CodeGrant {
-    /// The session of the user whom the issuer has let in.
+    /// The session of the user that the issuer has authenticated.
     pub(super) async fn redeem(
         self,
         client: Arc<OidcClient>,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::LoginError;
 use crate::{JwtSettings, claims};
 
-/// What an ID token of a login belongs to.
+/// The login that an ID token must belong to.
 pub(super) struct Expected<'a> {
     pub(super) client_id: &'a str,
     pub(super) nonce: &'a str,

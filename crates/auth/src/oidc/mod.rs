@@ -57,9 +57,9 @@ pub struct OidcSettings {
     pub issuer: String,
     /// The name that the provider has given to this server.
     pub client_id: String,
-    /// What proves that to the provider; `None` for a public client.
+    /// The client secret; `None` for a public client.
     pub client_secret: Option<String>,
-    /// What keys of cookies are derived from.
+    /// The secret from which the keys of cookies are derived.
     pub cookie_secret: String,
     /// The path to which the provider sends browsers back.
     pub callback: String,
@@ -154,7 +154,7 @@ impl OidcClient {
             token_bytes_max: ID_TOKEN_BYTES_MAX,
             claims: settings.claims.clone(),
         };
-        // What is sealed for one issuer or client is nothing to another one.
+        // Cookies sealed for one issuer or client cannot be opened for another one.
         let context = (&settings.issuer, &settings.client_id);
         let context = serde_json::to_vec(&context).expect("texts can be written");
         Self {
@@ -264,7 +264,7 @@ impl OidcClient {
         let content = serde_json::to_vec(&attempt).expect("texts can be written");
         let value = self.sealer.seal(&format!("{name} {state}"), &content);
         let mut cookies = vec![site.set_cookie(&name, &value, ATTEMPT_TIME_MAX)];
-        // One that proves nothing only takes room.
+        // A cookie that cannot be opened only takes room.
         let session = self.session_cookie(site);
         if cookie(&session).is_some() {
             cookies.push(site.set_cookie(&session, "", Duration::ZERO));
@@ -285,7 +285,7 @@ impl OidcClient {
     ) -> Result<Redirect, LoginError> {
         let response = Response::parse(query)?;
         let Some((name, attempt)) = self.attempt(site, &response.state, &cookie, now) else {
-            // Somebody who is logged in has gone back to this address, or has begun several logins.
+            // The user is logged in already: the browser has gone back to this address, or several logins were begun.
             return match self.session(site, cookie, now) {
                 Ok(_) => Ok(Redirect {
                     location: "/".to_owned(),
@@ -391,7 +391,7 @@ fn with_query(endpoint: &http::Uri, query: &str) -> String {
     format!("{endpoint}{between}{query}")
 }
 
-/// What an issuer sends a browser back with (RFC 6749, 4.1.2).
+/// The parameters with which an issuer sends a browser back (RFC 6749, 4.1.2).
 struct Response {
     state: String,
     iss: Option<String>,

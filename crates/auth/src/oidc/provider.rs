@@ -1,4 +1,4 @@
-//! What an OpenID provider says of itself (OpenID Connect Discovery 1.0, 3).
+//! Metadata of an OpenID provider (OpenID Connect Discovery 1.0, 3).
 
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ pub(crate) fn discovery_url(issuer: &str) -> String {
     )
 }
 
-/// Whether nobody can change what is fetched from a URL on its way: it begins with `https:`, or with `http:` for an address of this machine.
+/// Whether a response from a URL cannot be changed on its way: the URL begins with `https:`, or with `http:` for an address of this machine.
 pub fn is_protected(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default();
     match url.scheme_str() {

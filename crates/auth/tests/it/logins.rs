@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     issuer::{encoded, now},
-    provider::{Begun, Browser, CLIENT, Provider, SITE, block_on, client},
+    provider::{Browser, CLIENT, Provider, SITE, StartedLogin, block_on, client},
 };
 
 const SESSION: &str = "__Host-forebay.people";
@@ -368,7 +368,7 @@ fn a_browser_may_have_some_logins_at_a_time_and_their_cookies_stay_few() {
     let client = provider.client();
     let mut browser = Browser::default();
     let address = format!("/{}", "a".repeat(767));
-    let all: Vec<Begun> = (0..4).map(|_| browser.begin(&client, &address)).collect();
+    let all: Vec<StartedLogin> = (0..4).map(|_| browser.begin(&client, &address)).collect();
     // Each can be finished.
     for begun in &all {
         provider.grant(&begun.nonce, json!({}));

@@ -176,13 +176,13 @@ pub(crate) struct Browser {
 
 /// A login on its way, as the issuer sees it.
 #[derive(Clone)]
-pub(crate) struct Begun {
+pub(crate) struct StartedLogin {
     pub(crate) location: String,
     pub(crate) state: String,
     pub(crate) nonce: String,
 }
 
-impl Begun {
+impl StartedLogin {
     /// A parameter of the address of the issuer.
     pub(crate) fn parameter(&self, name: &str) -> String {
         let query = self.location.split_once('?').unwrap().1;
@@ -216,11 +216,11 @@ impl Browser {
         }
     }
 
-    pub(crate) fn begin(&mut self, client: &OidcClient, address: &str) -> Begun {
+    pub(crate) fn begin(&mut self, client: &OidcClient, address: &str) -> StartedLogin {
         let begun = client.begin(SITE, address, |name| self.cookie(name), now());
         let redirect = block_on(begun).unwrap();
         self.take(&redirect);
-        let mut begun = Begun {
+        let mut begun = StartedLogin {
             location: redirect.location,
             state: String::new(),
             nonce: String::new(),

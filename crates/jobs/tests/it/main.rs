@@ -108,7 +108,7 @@ impl Queue {
         self.job(id, 0).map(|job| job.state)
     }
 
-    /// What is left below the global once everything that has expired is removed.
+    /// The nodes that are left below the global once all expired ones are removed.
     fn left(&self) -> Vec<String> {
         self.store.sweep().unwrap();
         let snapshot = self.store.snapshot().unwrap();
@@ -228,7 +228,7 @@ fn a_key_is_one_job_of_one_request_and_one_subject_for_as_long_as_it_is_kept() {
     let kept_ms = POLICY.kept.as_millis() as u64;
     assert_eq!(accept(keyed("e", "1", None), kept_ms - 1).unwrap(), "a");
     assert_eq!(accept(keyed("f", "2", None), kept_ms).unwrap(), "f");
-    // What has expired is removed without what has taken its place.
+    // An expired job is removed without the one that has taken its key.
     queue.store.sweep().unwrap();
     assert_eq!(queue.state("a"), None);
     assert_eq!(accept(keyed("g", "2", None), kept_ms).unwrap(), "f");

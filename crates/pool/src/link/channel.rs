@@ -15,7 +15,7 @@ pub(crate) enum Channel {
         from: OwnedFd,
         to: Mutex<Option<Arc<OwnedFd>>>,
     },
-    /// Whoever has the other end carries whole frames to the worker, until the end of the link (`None`).
+    /// The receiver of these carries whole frames to the worker, until the end of the link (`None`).
     Remote(mpsc::UnboundedSender<Option<Vec<u8>>>),
 }
 

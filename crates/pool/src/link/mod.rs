@@ -287,7 +287,7 @@ impl Link {
                 }
             }
             Channel::Pipes { .. } => self.hung_up.notify_one(),
-            // Whoever carries the frames may have ended already.
+            // The receiver of the frames may have ended already.
             Channel::Remote(sender) => drop(sender.send(None)),
         }
     }

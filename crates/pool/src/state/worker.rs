@@ -124,7 +124,7 @@ pub(crate) struct Worker<L> {
     service_ns: Option<f64>,
 }
 
-/// What a pool knows about a worker that is a host on another machine.
+/// The state of a worker that is a host on another machine.
 #[derive(Clone, Debug)]
 pub(crate) struct HostLoad {
     pub(crate) name: String,

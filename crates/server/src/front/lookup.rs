@@ -176,7 +176,7 @@ fn no_content(headers: HeaderLines) -> Reply<'static> {
     reply
 }
 
-/// What the route that a browser asks about in a preflight request permits, or the rewrite that leads there.
+/// The permissions of the route that a preflight request is about, or the rewrite that leads there.
 fn preflight<'r, 'p>(app: &'r App, head: &'p Head) -> Option<Lookup<'r, 'p>> {
     let method = Cors::preflight(head)?;
     match app.router.find(method, head.host(), head.path()) {
@@ -257,7 +257,7 @@ impl<'a> Arrival<'a> {
             thread,
             head,
             id,
-            // What a proxy says of its client has no port.
+            // An address that a proxy has forwarded has no port.
             port: if client.is_some() { 0 } else { remote.port },
             peer: client.map_or_else(|| Rc::clone(peer), |client| client.to_string().into()),
             at,

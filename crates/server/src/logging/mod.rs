@@ -144,7 +144,7 @@ fn parse_level(text: &str) -> Result<Targets, LevelError> {
     if !config::is_level_list(text) {
         return Err(error());
     }
-    // What this library says about its connection, the cluster logs in its own words.
+    // The cluster logs the state of its connection itself.
     Targets::from_str(&format!("async_nats=off,{text}")).map_err(|_| error())
 }
 

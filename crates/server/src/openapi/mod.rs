@@ -37,7 +37,7 @@ const METHODS: [&str; 8] = [
 /// Methods whose requests have a body.
 const WITH_BODY: [&str; 3] = ["post", "put", "patch"];
 
-/// What a document is made of.
+/// The sources of a document.
 pub(crate) struct Sources<'a> {
     pub(crate) config: &'a Config,
     pub(crate) body_schemas: &'a BodySchemas,

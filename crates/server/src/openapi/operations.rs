@@ -134,7 +134,7 @@ fn of_respond(respond: &Respond) -> Value {
     response
 }
 
-/// What an application answers, or a server behind: only it knows with what, and to which methods unless the route names them.
+/// The operations of an application, or of a server behind: only it knows its responses, and its methods unless the route names them.
 fn of_application(route: &Route, path: String, errors: &'static [u16]) -> PathOperations {
     let checked: &[&str] = if route.body_schema.is_some() {
         &WITH_BODY

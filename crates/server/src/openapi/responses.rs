@@ -1,4 +1,4 @@
-//! What the server itself answers to requests that it does not answer as asked.
+//! The error responses of the server itself.
 
 use serde_json::{Map, Value, json};
 

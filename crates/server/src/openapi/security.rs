@@ -14,7 +14,7 @@ const WORKFLOW_CLIENT: &str = "workflow.client";
 const WORKFLOW_TOKEN: &str = "workflow.token";
 
 impl Builder<'_> {
-    /// What a client of a route needs: one of these. Empty: nothing.
+    /// The security requirements of a route, of which a client has to meet one. Empty: none.
     pub(super) fn security(&mut self, route: &Route) -> Vec<Value> {
         let mut of_route: Vec<Map<String, Value>> = Vec::new();
         let required = self.sources.config.auth_requirement(Some(route));

@@ -13,9 +13,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) const SERVER: &str = "forebay";
 
 /// An object with one member.
-struct Member<T>(&'static str, T);
+struct OneMember<T>(&'static str, T);
 
-impl<T: Serialize> Serialize for Member<T> {
+impl<T: Serialize> Serialize for OneMember<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map([(self.0, &self.1)])
     }
@@ -26,7 +26,7 @@ impl<T: Serialize> Serialize for Member<T> {
 struct OfResource<'a, T> {
     resource: Resource<'a>,
     #[serde(flatten)]
-    scopes: Member<T>,
+    scopes: OneMember<T>,
 }
 
 #[derive(Serialize)]
@@ -39,7 +39,7 @@ struct Resource<'a> {
 struct OfScope<'a, T> {
     scope: Scope<'a>,
     #[serde(flatten)]
-    records: Member<T>,
+    records: OneMember<T>,
 }
 
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ pub(crate) fn encode<'a, R: Serialize + 'a>(
             name,
             version: VERSION,
         },
-        records: Member(records, list),
+        records: OneMember(records, list),
     };
     let by_scope: Vec<_> = by_scope.into_iter().map(of_scope).collect();
     let attributes = [
@@ -71,9 +71,9 @@ pub(crate) fn encode<'a, R: Serialize + 'a>(
     ];
     let of_resource = OfResource {
         resource: Resource { attributes },
-        scopes: Member(scopes, by_scope),
+        scopes: OneMember(scopes, by_scope),
     };
-    serde_json::to_vec(&Member(resources, [of_resource])).expect("texts and numbers are JSON")
+    serde_json::to_vec(&OneMember(resources, [of_resource])).expect("texts and numbers are JSON")
 }
 
 /// A 64-bit integer, which OTLP JSON writes as a string.

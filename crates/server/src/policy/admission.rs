@@ -57,7 +57,7 @@ pub(crate) async fn admit(
 struct Counted<'a> {
     /// Each with the client that it has counted the request for.
     by: SmallVec<[(&'a RateLimiter, u64); 4]>,
-    /// What is left of the one that is nearest to its end.
+    /// The rest of the limit that is nearest to its end.
     left: Option<Left>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Policies {
     /// Each has one of the client's address, or is empty.
     allow: Vec<Vec<Network>>,
     deny: Vec<Network>,
-    /// Those that tell clients apart before they are authenticated, and those by user.
+    /// Limits by address or header field, counted before authentication; then limits by user.
     rate_limits: Vec<Arc<RateLimiter>>,
     user_limits: Vec<Arc<RateLimiter>>,
     /// `None`: everybody is answered.
@@ -54,7 +54,7 @@ pub(crate) struct Policies {
     pub(crate) cache: Option<Arc<Cache>>,
 }
 
-/// What the policies of routes are made of. Routes that name the same policy share its limits, its cache and its pages.
+/// The parts from which the policies of routes are built. Routes that name the same policy share its limits, its cache and its pages.
 pub(crate) struct PolicyParts<'a> {
     pub(crate) config: &'a Config,
     pub(crate) authenticators: &'a Authenticators,
@@ -64,7 +64,7 @@ pub(crate) struct PolicyParts<'a> {
 }
 
 impl Policies {
-    /// Those that hold for a route; without one, those for requests that no route answers.
+    /// The policies of a route; without one, those for requests that no route answers.
     pub(crate) fn new(route: Option<&config::Route>, parts: &PolicyParts<'_>) -> Self {
         let config = parts.config;
         let mut all = Self {

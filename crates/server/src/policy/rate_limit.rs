@@ -41,7 +41,7 @@ struct Client {
     whole_at: u64,
 }
 
-/// Who has sent a request, as far as limits tell clients apart.
+/// The sender of a request, as far as limits tell clients apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     pub(crate) head: &'a Head,

@@ -232,7 +232,7 @@ fn id_of(request: &Request<'_>) -> String {
     last.map(|(_, id)| id.clone().into_owned()).unwrap_or_default()
 }
 
-/// Who asks, in a form that no two clients share; `None`: the route answers everybody.
+/// The client, in a form that no two clients share; `None`: the route answers everybody.
 fn subject(request: &Request<'_>) -> Option<String> {
     let identity = request.identity.get()?;
     Some(format!("{}:{}", identity.kind().name(), identity.subject()))

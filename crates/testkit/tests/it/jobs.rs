@@ -98,7 +98,7 @@ fn job(server: &Server, address: &str) -> Value {
     server.get(address).json()
 }
 
-/// What the handler has noted.
+/// The lines that the handler has written.
 fn noted(data: &Folder) -> Vec<String> {
     let ran = data.read("work/ran").unwrap_or_default();
     ran.lines().map(str::to_owned).collect()
@@ -498,7 +498,7 @@ fn a_job_is_told_of_to_those_only_who_have_asked_for_it() {
         "authorization: Bearer second-secret\r\n",
     );
     assert_eq!(send(&server, "POST", "/work", "", "{}").status, 401);
-    // What only the server tells a handler, a client cannot.
+    // A client cannot send the fields that only the server sets.
     let claim = format!("{one}forebay-job: x\r\nforebay-attempt: 7\r\nidempotency-key: k\r\n");
     let address = accept(&server, &claim, &json!({ "name": "a" }));
     wait_until("the job to be done", || {
@@ -753,7 +753,7 @@ fn every_job_that_was_acknowledged_under_load_is_done_after_a_kill() {
             "{job}"
         );
     }
-    // What was done before the kill was not done again: only what ran at that time was.
+    // Jobs that were done before the kill were not done again: only those that ran at that time.
     let noted = noted(&data);
     let twice = acknowledged
         .keys()

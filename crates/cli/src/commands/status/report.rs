@@ -92,15 +92,7 @@ fn pools(status: &Value) -> String {
 }
 
 fn workers(status: &Value) -> String {
-    let mut table = Table::new([
-        "POOL",
-        "WORKER",
-        "PID, HOST",
-        "STATE",
-        "JOBS",
-        "ANSWERED",
-        "MEMORY",
-    ]);
+    let mut table = Table::new(["POOL", "WORKER", "PROCESS", "STATE", "JOBS", "ANSWERED", "MEMORY"]);
     for pool in list(&status["pools"]).chain(list(&status["retiring"])) {
         for worker in list(&pool["workers"]) {
             table.add([

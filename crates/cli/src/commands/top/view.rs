@@ -51,7 +51,7 @@ const POOLS: Table = Table::new(
     ],
     5,
 );
-const WORKERS: Table = Table::new(&["WORKER", "PID, HOST", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
+const WORKERS: Table = Table::new(&["WORKER", "PROCESS", "STATE", "JOBS", "ANSWERED", "MEMORY"], 3);
 
 /// The figures of the last interval, and how they are shown.
 #[derive(Debug)]
