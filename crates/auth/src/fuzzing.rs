@@ -29,7 +29,7 @@ pub fn credentials(bytes: &[u8]) {
             issuer: ISSUER.to_owned(),
             audience: vec!["shop".to_owned()],
             algorithms: vec![Algorithm::ES256],
-            leeway: Duration::from_secs(60),
+            leeway: Duration::from_mins(1),
             token_bytes_max: usize::MAX,
             claims: vec!["email".to_owned()],
         };
