@@ -40,7 +40,7 @@ for (const kind of KINDS) {
     });
 
     it('have the handler wait for whoever takes them', async () => {
-      await withPool({ kind, concurrency: 2 }, async (pool) => {
+      await withPool({ kind, concurrency: 2, killGrace: 10_000 }, async (pool) => {
         const stream = pool.stream(null, { type: 'sendsForEver' });
         await stream.next();
         let before = -1;
@@ -64,7 +64,8 @@ for (const kind of KINDS) {
     });
 
     it('stop the handler when the loop is left', async () => {
-      await withPool({ kind }, async (pool) => {
+      // It ends by itself, however slow the machine is.
+      await withPool({ kind, killGrace: 10_000 }, async (pool) => {
         for await (const { at } of pool.stream(null, { type: 'sendsForEver' })) if (at === 10) break;
         assert.deepEqual([await pool.run(1, { type: 'echo' }), pool.stats().counts.aborted, pool.stats().workers[0].worker], [1, 1, 1]);
       });
