@@ -1,6 +1,6 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL and Redis, too; the last three root on Debian gets
-# from here.
+# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL, Redis and NATS, too; the last four root on Debian
+# gets from here.
 
 .DELETE_ON_ERROR:
 .PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint bench measurements soak

@@ -141,7 +141,7 @@ section! {
         /// The path that ends a session, which the server answers itself, such as `/logout`. The browser goes on to the issuer, if that can end its session,
         /// else to `/`. Without the key there is no such path.
         logout: Option<String>,
-        /// What the issuer is asked for beside `openid`, such as `email`. What it grants are the scopes of the client; routes ask for them by `scopes`.
+        /// Scopes to ask the issuer for beside `openid`, such as `email`. What it grants are the scopes of the client; routes ask for them by `scopes`.
         scopes: Vec<String> = "",
         /// Claims that handlers get, such as `email`, as `request.user.claims`. They must fit into a cookie of 4096 bytes. Subject and scopes they get in any
         /// case.

@@ -9,13 +9,13 @@ section! {
         title: String = "API",
         /// The version of the API.
         version: String = "0.0.0",
-        /// What the API is for. Markdown (CommonMark), as in all descriptions.
+        /// The purpose of the API. Markdown (CommonMark), as in all descriptions.
         description: Option<String>,
     }
 }
 
 section! {
-    /// What the OpenAPI document says about a route.
+    /// The documentation of a route in the OpenAPI document.
     pub struct RouteDoc {
         /// One line: what a request does.
         summary: Option<String>,

@@ -42,7 +42,7 @@ section! {
         /// As the key of routes: NAMEs of `[auth.NAME]`, in one of which clients prove who they are. If a route and its policies have different
         /// lists, only the ways that are in all of them are accepted, so a route can narrow what its policies ask for, but not replace it.
         auth: Vec<String> as names("auth") = "" => "401 with `WWW-Authenticate`",
-        /// What a client must be allowed to do, beside the `scopes` of the route and of its other policies.
+        /// The scopes that a client must have, beside the `scopes` of the route and of its other policies.
         scopes: Vec<String> = "" => "403",
         /// As the key of routes: pages of other origins whose scripts may read the responses. A route's own comes first, then that of the policy
         /// that is named last.
@@ -105,7 +105,7 @@ impl Policy {
     }
 }
 
-/// What a client has to prove to be answered.
+/// The authentication that a route asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthRequirement {
     /// NAMEs of `[auth.NAME]`, one of which suffices; empty: everybody is answered.
@@ -115,7 +115,7 @@ pub struct AuthRequirement {
 }
 
 impl Config {
-    /// What clients have to prove to a route, by its own keys and by those of its policies; without a route, to be told that none answers.
+    /// The authentication that a route asks for, by its own keys and by those of its policies; without a route, that of requests that no route answers.
     pub fn auth_requirement(&self, route: Option<&Route>) -> AuthRequirement {
         let mut required = AuthRequirement::default();
         for (ways, scopes) in self.auth_lists(route) {

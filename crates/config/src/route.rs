@@ -44,7 +44,7 @@ section! {
         host: Option<String>,
         /// NAMEs of `[policy.NAME]` that hold for this route: who may ask, how often, and what responses have in common. All of them hold.
         policy: Vec<String> as names("policy") = "",
-        /// What the OpenAPI document says about this route.
+        /// The documentation of this route in the OpenAPI document.
         doc: Option<RouteDoc>,
         /// Headers added to every answer of this route.
         headers: Vec<(String, String)>,

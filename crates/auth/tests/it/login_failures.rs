@@ -1,4 +1,4 @@
-//! What an OpenID provider, or somebody who passes for it, says to a login, and must not be taken for one.
+//! Responses of OpenID providers, and forged ones, that must not begin a session.
 
 use forebay_auth::{LoginError, Refusal};
 use ring::digest::{SHA256, digest};
@@ -41,7 +41,7 @@ fn a_response_of_another_issuer_is_refused() {
             .finish(&client, &format!("{}&iss={}", begun.query(), provider.url))
             .is_ok()
     );
-    // One that always names itself must be named (RFC 9207, 2.4).
+    // An issuer whose metadata promise `iss` must send it (RFC 9207, 2.4).
     provider.describe(json!({ "authorization_response_iss_parameter_supported": true }));
     let client = provider.client();
     let mut browser = Browser::default();

@@ -59,7 +59,7 @@ fn a_login_begins_a_session() {
         [SESSION],
         "the login's is gone"
     );
-    // What the issuer has been asked.
+    // The parameters of the request to the issuer.
     let [(head, body)] = &provider.requests("/token")[..] else {
         panic!("one request")
     };
@@ -176,7 +176,7 @@ fn a_response_is_taken_only_for_a_login_of_its_browser() {
         value.clone_from(&cookie);
     }
     assert_eq!(mixed.finish(&client, &of_other.query()), Err(LoginError::Unknown));
-    // A login is finished once: whoever comes back is logged in already, or nobody.
+    // A login is finished once: a browser that comes back is logged in already, or is refused.
     assert_eq!(browser.finish(&client, &begun.query()), Ok("/".to_owned()));
     assert_eq!(browser.finish(&client, &begun.query()), Ok("/".to_owned()));
     browser.cookies.clear();
@@ -262,7 +262,7 @@ fn a_session_is_good_as_it_was_made_and_nowhere_else() {
     ] {
         assert_eq!(browser.session(&other("people", changed)), Err(Refusal::Session));
     }
-    // One that came by TLS is not taken without, and one that anybody on the way could have set is not taken with it.
+    // A cookie that was set over TLS is not accepted without TLS, and the reverse: anybody on the way could have set that one.
     let plain = Site {
         is_secure: false,
         host: "localhost",

@@ -47,7 +47,7 @@ impl Provider {
         provider
     }
 
-    /// One that has no responses yet.
+    /// A provider without responses.
     pub(crate) fn silent() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());

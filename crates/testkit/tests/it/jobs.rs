@@ -43,7 +43,7 @@ fn setup_with(data: &Folder, durable: &str, pool: &str, rest: &str) -> Setup {
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     let config = format!(
         "[store]\npath = \"{}\"\n[pool.work]\nhandler = \"work.mjs\"\nruntime = \"node\"\ncwd = \"{}\"\n{pool}\n\
-         [[route]]\npath = \"/work\"\npool = \"work\"\ndurable = {{ {durable} }}\n{rest}",
+         [[route]]\npath = \"/tasks\"\npool = \"work\"\ndurable = {{ {durable} }}\n{rest}",
         store.display(),
         folder.display(),
     );
@@ -69,13 +69,13 @@ fn send(server: &Server, method: &str, target: &str, fields: &str, body: &str) -
 /// Has a job accepted, and returns its address.
 fn accept(server: &Server, fields: &str, body: &Value) -> String {
     let body = body.to_string();
-    let response = send(server, "POST", "/work", fields, &body);
+    let response = send(server, "POST", "/tasks", fields, &body);
     assert_eq!(response.status, 202, "{}", response.text());
     let address = response.header("location").expect("it has an address").to_owned();
     assert_eq!(
         address,
         format!(
-            "/work/jobs/{}",
+            "/tasks/jobs/{}",
             response.json()["id"].as_str().expect("it has an id")
         )
     );
@@ -137,7 +137,7 @@ fn a_request_is_answered_with_the_address_of_its_job_which_has_the_handlers_resp
     let response = send(
         &server,
         "POST",
-        "/work?a=1",
+        "/tasks?a=1",
         "",
         "{\"name\":\"a\",\"gate\":\"go\"}",
     );
@@ -156,11 +156,11 @@ fn a_request_is_answered_with_the_address_of_its_job_which_has_the_handlers_resp
     let done = over(&server, &address);
     assert_eq!(done["state"], "done", "{done}");
     let id = address.rsplit('/').next().unwrap();
-    let expected = json!({ "job": id, "attempt": "1", "name": "a", "path": "/work" });
+    let expected = json!({ "job": id, "attempt": "1", "name": "a", "path": "/tasks" });
     assert_eq!(answer(&done), expected);
     assert_eq!(done["response"]["status"], 200);
     assert!(done["endedMs"].as_u64() >= done["acceptedMs"].as_u64(), "{done}");
-    let bytes = send(&server, "POST", "/work", "", "bytes");
+    let bytes = send(&server, "POST", "/tasks", "", "bytes");
     let done = over(&server, bytes.header("location").unwrap());
     assert_eq!(
         (&done["response"]["status"], &done["response"]["base64"]),
@@ -169,9 +169,9 @@ fn a_request_is_answered_with_the_address_of_its_job_which_has_the_handlers_resp
     let headers = done["response"]["headers"].as_array().unwrap();
     assert!(headers.contains(&json!(["x-kind", "bytes"])), "{done}");
     for (method, target, status) in [
-        ("GET", "/work", 405),
+        ("GET", "/tasks", 405),
         ("POST", &*address, 405),
-        ("GET", "/work/jobs/none", 404),
+        ("GET", "/tasks/jobs/none", 404),
         ("GET", &*format!("{address}?wait=soon"), 400),
         ("GET", &*format!("{address}?until=1"), 400),
     ] {
@@ -285,7 +285,7 @@ fn an_error_of_the_handler_is_retried_and_one_of_the_request_is_a_dead_letter_at
         "{listed}"
     );
     assert!(
-        lines[1].contains("POST /work") && lines[1].ends_with("status 422"),
+        lines[1].contains("POST /tasks") && lines[1].ends_with("status 422"),
         "{listed}"
     );
     let shown: Value = serde_json::from_str(&jobs(&server, &["show", &id(&wrong)])).unwrap();
@@ -313,7 +313,7 @@ fn an_error_of_the_handler_is_retried_and_one_of_the_request_is_a_dead_letter_at
         "there are no such jobs\n"
     );
     let all: Value =
-        serde_json::from_str(&jobs(&server, &["list", "--json", "--route", "POST /work"])).unwrap();
+        serde_json::from_str(&jobs(&server, &["list", "--json", "--route", "POST /tasks"])).unwrap();
     assert_eq!(all["jobs"].as_array().unwrap().len(), 3, "{all}");
     let refused = server.command(&["jobs", "retry", &id(&wrong)]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -324,14 +324,14 @@ fn an_error_of_the_handler_is_retried_and_one_of_the_request_is_a_dead_letter_at
     assert_eq!(
         metric(
             &server,
-            "forebay_jobs_total{route=\"POST /work\",outcome=\"done\"}"
+            "forebay_jobs_total{route=\"POST /tasks\",outcome=\"done\"}"
         ),
         3
     );
     assert_eq!(
         metric(
             &server,
-            "forebay_jobs_total{route=\"POST /work\",outcome=\"failed\"}"
+            "forebay_jobs_total{route=\"POST /tasks\",outcome=\"failed\"}"
         ),
         3
     );
@@ -341,7 +341,7 @@ fn an_error_of_the_handler_is_retried_and_one_of_the_request_is_a_dead_letter_at
         .skip_while(|line| !line.starts_with("JOBS OF"))
         .nth(1);
     let words: Vec<&str> = line.unwrap().split_whitespace().collect();
-    assert_eq!(words[..6], ["POST", "/work", "0", "0", "3", "3"], "{status}");
+    assert_eq!(words[..6], ["POST", "/tasks", "0", "0", "3", "3"], "{status}");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_key_is_one_job_however_often_it_is_asked_for() {
     let data = Folder::new();
     let mut server = setup(&data).start();
     let keyed =
-        |server: &Server, body: &str| send(server, "POST", "/work", "idempotency-key: \"k\"\r\n", body);
+        |server: &Server, body: &str| send(server, "POST", "/tasks", "idempotency-key: \"k\"\r\n", body);
     let first = keyed(&server, "{\"name\":\"a\"}");
     let address = first.header("location").unwrap().to_owned();
     assert_eq!(over(&server, &address)["state"], "done");
@@ -367,7 +367,7 @@ fn a_key_is_one_job_however_often_it_is_asked_for() {
         "{}",
         other.detail()
     );
-    let wrong = send(&server, "POST", "/work", "idempotency-key: a b\r\n", "{}");
+    let wrong = send(&server, "POST", "/tasks", "idempotency-key: a b\r\n", "{}");
     assert_eq!(wrong.status, 400, "{}", wrong.text());
     assert_eq!(noted(&data), ["begin a 1", "end a 1"]);
 }
@@ -398,7 +398,7 @@ fn a_job_that_waits_can_be_delayed_and_cancelled_and_one_that_runs_cannot() {
         let refused = send(
             &server,
             "POST",
-            "/work",
+            "/tasks",
             &format!("forebay-delay: {wrong}\r\n"),
             "{}",
         );
@@ -427,10 +427,10 @@ fn jobs_of_a_route_with_priority_begin_first_and_no_more_run_than_may() {
     let first = to("/narrow", "first", "a");
     let second = to("/narrow", "second", "b");
     wait_for_note(&data, "begin first 1");
-    let third = to("/work", "third", "c");
+    let third = to("/tasks", "third", "c");
     // It takes the place that the second may not have.
     wait_for_note(&data, "begin third 1");
-    let fourth = to("/work", "fourth", "d");
+    let fourth = to("/tasks", "fourth", "d");
     let urgent = to("/urgent", "urgent", "d");
     open(&data, "c");
     wait_for_note(&data, "begin urgent 1");
@@ -463,7 +463,7 @@ fn jobs_of_a_route_with_parameters_are_below_its_path() {
         assert_eq!(answer(&over(&server, &address))["path"], target);
         // It is a job of that route only.
         let id = address.rsplit('/').next().unwrap();
-        assert_eq!(server.get(&format!("/work/jobs/{id}")).status, 404);
+        assert_eq!(server.get(&format!("/tasks/jobs/{id}")).status, 404);
     }
 }
 
@@ -474,15 +474,15 @@ fn so_many_jobs_are_open_and_no_more() {
     for name in ["a", "b"] {
         accept(&server, "forebay-delay: 1h\r\n", &json!({ "name": name }));
     }
-    let refused = send(&server, "POST", "/work", "", "{}");
+    let refused = send(&server, "POST", "/tasks", "", "{}");
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert!(
         refused.detail().contains("durable.open_max"),
         "{}",
         refused.detail()
     );
-    assert_eq!(metric(&server, "forebay_jobs_waiting{route=\"POST /work\"}"), 2);
-    assert!(metric(&server, "forebay_jobs_bytes{route=\"POST /work\"}") > 0);
+    assert_eq!(metric(&server, "forebay_jobs_waiting{route=\"POST /tasks\"}"), 2);
+    assert!(metric(&server, "forebay_jobs_bytes{route=\"POST /tasks\"}") > 0);
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn a_job_is_told_of_to_those_only_who_have_asked_for_it() {
         "authorization: Bearer first-secret\r\n",
         "authorization: Bearer second-secret\r\n",
     );
-    assert_eq!(send(&server, "POST", "/work", "", "{}").status, 401);
+    assert_eq!(send(&server, "POST", "/tasks", "", "{}").status, 401);
     // A client cannot send the fields that only the server sets.
     let claim = format!("{one}forebay-job: x\r\nforebay-attempt: 7\r\nidempotency-key: k\r\n");
     let address = accept(&server, &claim, &json!({ "name": "a" }));
@@ -570,7 +570,7 @@ fn jobs_go_on_through_a_reload_and_wait_while_their_route_is_gone() {
     assert!(server.command(&["reload"]).status.success());
     assert_eq!(server.get(&later).status, 404);
     jobs(&server, &["retry", later.rsplit('/').next().unwrap()]);
-    let oldest = || metric_of(&server, "forebay_jobs_oldest_seconds{route=\"POST /work\"}");
+    let oldest = || metric_of(&server, "forebay_jobs_oldest_seconds{route=\"POST /tasks\"}");
     // Had it begun, the next one would not be due for so long.
     wait_until("it to be due and left alone", || oldest() >= 1.0);
     assert!(!noted(&data).iter().any(|line| line.contains("later")));
@@ -642,7 +642,7 @@ fn a_full_store_takes_no_job_and_loses_none() {
     let store = data.path().join("data");
     let config = format!(
         "[store]\npath = \"{}\"\nmap_max = \"4MiB\"\n[pool.work]\nhandler = \"work.mjs\"\nruntime = \"node\"\n{POOL}\n\
-         [[route]]\npath = \"/work\"\npool = \"work\"\ndurable = {{}}\n",
+         [[route]]\npath = \"/tasks\"\npool = \"work\"\ndurable = {{}}\n",
         store.display()
     );
     let server = Setup::new(&config)
@@ -657,7 +657,7 @@ fn a_full_store_takes_no_job_and_loses_none() {
     let text = json!({ "name": "a", "padding": "x".repeat(64 * 1024) }).to_string();
     let mut accepted = Vec::new();
     let full = loop {
-        let response = send(&server, "POST", "/work", "forebay-delay: 1h\r\n", &text);
+        let response = send(&server, "POST", "/tasks", "forebay-delay: 1h\r\n", &text);
         if response.status != 202 {
             break response;
         }
@@ -725,7 +725,7 @@ fn every_job_that_was_acknowledged_under_load_is_done_after_a_kill() {
                     let body = json!({ "name": name }).to_string();
                     let length = body.len();
                     let request =
-                        format!("POST /work HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n{body}");
+                        format!("POST /tasks HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n{body}");
                     let sent = connection.try_send(request.as_bytes());
                     // The server was killed; whether this one was stored, nobody was told.
                     let Ok(response) = sent.and_then(|()| connection.try_response("POST")) else {
@@ -761,7 +761,7 @@ fn every_job_that_was_acknowledged_under_load_is_done_after_a_kill() {
     assert!(twice.count() <= 8, "as many as run at a time");
     // Some were stored without an answer to their clients.
     wait_until("no job to be open", || {
-        let of = |name: &str| metric(&server, &format!("forebay_jobs_{name}{{route=\"POST /work\"}}"));
+        let of = |name: &str| metric(&server, &format!("forebay_jobs_{name}{{route=\"POST /tasks\"}}"));
         of("waiting") + of("running") + of("bytes") == 0
     });
 }
