@@ -87,6 +87,11 @@ impl Authenticator {
         Self { name, kind }
     }
 
+    /// The name of its section.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The header field with its credentials, in lower case; `None` if they are not in one.
     pub fn field(&self) -> Option<&str> {
         match &self.kind {

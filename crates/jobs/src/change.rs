@@ -239,6 +239,7 @@ fn accept(
         state: JobState::Waiting,
         attempts: 0,
         failures: 0,
+        interruptions: 0,
         accepted_ms: now_ms,
         due_ms: now_ms + new.delay_ms,
         begun_ms: None,

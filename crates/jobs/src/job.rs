@@ -117,6 +117,9 @@ pub struct Job {
     pub attempts: u32,
     /// Those of them that failed.
     pub failures: u32,
+    /// Attempts that the death of the server has cut off.
+    #[serde(default)]
+    pub interruptions: u32,
     /// When it was accepted.
     pub accepted_ms: u64,
     /// When the next attempt may begin, or the last one might have begun.
@@ -202,7 +205,8 @@ impl Job {
 
     /// Ends an attempt whose process has died.
     pub(crate) fn interrupt(&mut self, now_ms: u64) {
-        if self.attempts - self.failures > INTERRUPTIONS_MAX {
+        self.interruptions += 1;
+        if self.interruptions >= INTERRUPTIONS_MAX {
             self.failures += 1;
             self.state = JobState::Failed;
             self.ended_ms = Some(now_ms);
@@ -217,6 +221,7 @@ impl Job {
     /// Has a job that is not running begin at once, with all its attempts before it.
     pub(crate) fn retry(&mut self, now_ms: u64) {
         self.failures = 0;
+        self.interruptions = 0;
         self.ended_ms = None;
         self.wait_again(now_ms);
     }
@@ -266,6 +271,7 @@ mod tests {
             state: JobState::Waiting,
             attempts: 0,
             failures: 0,
+            interruptions: 0,
             accepted_ms: 0,
             due_ms: 0,
             begun_ms: None,
@@ -354,7 +360,7 @@ mod tests {
         job.begin("a", 0);
         job.conclude(Outcome::NotBegun, &POLICY, 7, 0.5);
         assert_eq!((job.state, job.attempts, job.due_ms), (JobState::Waiting, 0, 7));
-        for _ in 0..INTERRUPTIONS_MAX {
+        for _ in 1..INTERRUPTIONS_MAX {
             job.begin("a", 0);
             job.interrupt(9);
             assert_eq!((job.state, job.failures, job.due_ms), (JobState::Retrying, 0, 9));
@@ -362,5 +368,10 @@ mod tests {
         job.begin("a", 0);
         job.interrupt(9);
         assert_eq!(job.state, JobState::Failed);
+        // It has as many again once it is retried by hand.
+        job.retry(9);
+        job.begin("a", 0);
+        job.interrupt(9);
+        assert_eq!(job.state, JobState::Retrying);
     }
 }

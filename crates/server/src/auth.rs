@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     sync::{Arc, Weak},
     time::SystemTime,
 };
@@ -105,6 +106,28 @@ fn key_source(location: KeyLocation, known: &KeySources) -> Result<Arc<KeySource
     Ok(source)
 }
 
+/// The client of a request, once it is authenticated.
+#[derive(Debug)]
+pub(crate) struct User {
+    identity: Arc<Identity>,
+    by: Arc<Authenticator>,
+}
+
+impl User {
+    /// The NAME of the `[auth.NAME]` and the subject: no two users share them.
+    pub(crate) fn key(&self) -> String {
+        format!("{}:{}", self.by.name(), self.subject())
+    }
+}
+
+impl Deref for User {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.identity
+    }
+}
+
 /// The authentication that a route asks for.
 #[derive(Debug)]
 pub(crate) struct RouteAuth {
@@ -140,10 +163,12 @@ impl RouteAuth {
         let mut refused: Option<(usize, Refusal)> = None;
         for (at, (name, authenticator)) in self.any_of.iter().enumerate() {
             let cookie = |name: &str| request.head.cookie(name);
-            let checked = match (authenticator.oidc(), credentials(authenticator, request.head)) {
-                (Some(oidc), _) => Checked::Now(oidc.session(request.site(), cookie, now)),
-                (None, Ok(value)) => authenticator.check(value, request.certificate, now),
-                (None, Err(refusal)) => Checked::Now(Err(refusal)),
+            let checked = match authenticator.oidc() {
+                Some(oidc) => Checked::Now(oidc.session(request.site(), cookie, now)),
+                None => match credentials(authenticator, request.head) {
+                    Ok(value) => authenticator.check(value, request.certificate, now),
+                    Err(refusal) => Checked::Now(Err(refusal)),
+                },
             };
             let checked = match checked {
                 Checked::Now(checked) => checked,
@@ -153,7 +178,7 @@ impl RouteAuth {
                 }
             };
             match checked {
-                Ok(identity) => return Ok((name, self.admit(identity, request)?)),
+                Ok(identity) => return Ok((name, self.admit(identity, authenticator, request)?)),
                 // A client that shows something wrong is told of that. What cannot be checked now may be right.
                 Err(refusal) => match &refused {
                     Some((_, before)) if before.is_temporary() => {}
@@ -177,10 +202,18 @@ impl RouteAuth {
         Err(crate::failure::Refusal::Auth(Box::new(AuthFailure::Refused { cause, challenges })).into())
     }
 
-    fn admit<'a>(&self, identity: Arc<Identity>, request: &Request<'a>) -> Result<&'a str, End> {
+    fn admit<'a>(
+        &self,
+        identity: Arc<Identity>,
+        by: &Arc<Authenticator>,
+        request: &Request<'a>,
+    ) -> Result<&'a str, End> {
         let missing = identity.missing_scope(&self.scopes).map(str::to_owned);
         // The log names who was refused, too.
-        let identity = request.identity.get_or_init(|| identity);
+        let identity = request.identity.get_or_init(|| User {
+            identity,
+            by: Arc::clone(by),
+        });
         let Some(scope) = missing else {
             return Ok(identity.subject());
         };
@@ -205,9 +238,8 @@ impl RouteAuth {
 
 /// Whether a browser opens a page, so that it can be sent to a login. What a page fetches cannot.
 fn is_navigation(head: &Head) -> bool {
-    let accept = head.field("accept").unwrap_or_default();
     head.method() == "GET"
-        && memchr::memmem::find(accept, b"text/html").is_some()
+        && head.accepts_html()
         && head
             .field("sec-fetch-mode")
             .is_none_or(|mode| mode == b"navigate")

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     app::App,
+    auth::User,
     failure::Refusal,
     logging::Access,
     policy::admit,
@@ -24,7 +25,7 @@ use crate::{
     target::{Cors, End, Request, Upstream, Via},
     traces::Traced,
 };
-use forebay_auth::Identity;
+
 use forebay_router::{Found, Outcome, Template};
 use forebay_trace::Trace;
 
@@ -216,7 +217,7 @@ pub(super) struct Arrival<'a> {
     /// Where the request is sent because it came without TLS.
     tls_port: Option<u16>,
     /// The identity of the client, if its route asks for authentication.
-    identity: OnceCell<Arc<Identity>>,
+    identity: OnceCell<User>,
     /// The server that answered it, if another one did.
     upstream: RefCell<Option<Upstream>>,
     /// Set if the request is traced.

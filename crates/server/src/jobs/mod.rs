@@ -252,7 +252,6 @@ impl Jobs {
                 Ok(ms) => next_ms = next_ms.min(ms),
                 Err(refusal) => {
                     tracing::error!(target: "forebay::jobs", pool, cause = %refusal, "jobs that are due cannot begin");
-                    tokio::time::sleep(LOOK).await;
                 }
             }
         }

@@ -19,6 +19,7 @@ use super::{
     store::{body, json as json_reply},
 };
 use crate::{
+    auth::User,
     config::{self, PathKind, parse_duration},
     failure::Refusal,
     front::{Client, Head},
@@ -234,8 +235,7 @@ fn id_of(request: &Request<'_>) -> String {
 
 /// The client, in a form that no two clients share; `None`: the route answers everybody.
 fn subject(request: &Request<'_>) -> Option<String> {
-    let identity = request.identity.get()?;
-    Some(format!("{}:{}", identity.kind().name(), identity.subject()))
+    request.identity.get().map(User::key)
 }
 
 /// How much later the job is to begin.

@@ -37,7 +37,7 @@ use std::{
     time::Instant,
 };
 
-use forebay_auth::{Identity, Site};
+use forebay_auth::Site;
 use forebay_tls::ClientCertificate;
 
 use forebay_router::Template;
@@ -67,6 +67,7 @@ pub(crate) use self::{
 };
 use crate::{
     app::App,
+    auth::User,
     failure::Refusal,
     front::{Client, Head, Thread},
     reply::Reply,
@@ -221,7 +222,7 @@ pub(crate) struct Request<'a> {
     /// The certificate of the client, which the handshake with this server has verified.
     pub(crate) certificate: Option<&'a ClientCertificate>,
     /// The identity of the client, once it is authenticated.
-    pub(crate) identity: &'a OnceCell<Arc<Identity>>,
+    pub(crate) identity: &'a OnceCell<User>,
     /// The server that answered it, if another one did.
     pub(crate) upstream: &'a RefCell<Option<Upstream>>,
     /// The I/O thread that answers it.
