@@ -488,10 +488,11 @@ fn so_many_jobs_are_open_and_no_more() {
 #[test]
 fn a_job_is_told_of_to_those_only_who_have_asked_for_it() {
     let data = Folder::new();
-    let auth = "auth = [\"robots\"]\n[auth.robots.tokens.one]\ntoken = \"ONE\"\n[auth.robots.tokens.two]\ntoken = \"TWO\"\n";
+    let auth = "auth = [\"robots\", \"others\"]\n[auth.robots.tokens.one]\ntoken = \"ONE\"\n[auth.robots.tokens.two]\ntoken = \"TWO\"\n[auth.others.tokens.one]\ntoken = \"OTHER\"\n";
     let server = setup_with(&data, "", POOL, auth)
         .env("ONE", "first-secret")
         .env("TWO", "second-secret")
+        .env("OTHER", "third-secret")
         .start();
     let (one, two) = (
         "authorization: Bearer first-secret\r\n",
@@ -514,7 +515,9 @@ fn a_job_is_told_of_to_those_only_who_have_asked_for_it() {
         shown.contains("idempotency-key") && !shown.contains("secret"),
         "{shown}"
     );
-    for (fields, status) in [("", 401), (two, 404)] {
+    // The same subject of another section is another client.
+    let namesake = "authorization: Bearer third-secret\r\n";
+    for (fields, status) in [("", 401), (two, 404), (namesake, 404)] {
         for method in ["GET", "DELETE"] {
             assert_eq!(
                 send(&server, method, &address, fields, "").status,
