@@ -80,6 +80,7 @@ run: dev
 	fi
 	@echo '  curl http://127.0.0.1:8080/proxy/helloworld        by another server that it passes the request on to: itself, or FOREBAY_BEHIND'
 	@echo '  curl -k https://127.0.0.1:8443/helloworld          with TLS, by a certificate that the server has made'
+	@echo '  curl http://127.0.0.1:8080/docs                    these routes as an OpenAPI document; a page for browsers'
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
 	@test -e examples/showcase/data || target/debug/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
@@ -109,7 +110,7 @@ sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
 deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
-# The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
+# The browser with which the tests use pages and log in: one that is there, or Debian's where this user may install it.
 browser:
 	@test -n "$$FOREBAY_CHROMIUM" || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) chromium; } || \
