@@ -1,10 +1,12 @@
 //! Property test: any document is either rejected with a reason, or its evaluation terminates.
 
+use std::sync::Arc;
+
 use forebay_workflow::jdm::{Document, check};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::host::{Host, evaluated_by};
+use super::host::{self, Host, alone, evaluated_by, expressions};
 
 /// Random expressions, composed of typical fragments.
 fn any_expression() -> impl Strategy<Value = String> {
@@ -117,7 +119,8 @@ fn any_node(id: usize) -> impl Strategy<Value = Value> {
                 "statements": [{"id": "0", "condition": texts[0].1}, {"id": "1", "condition": ""}],
                 "source": if one { "fails" } else { "$nodes" },
                 "kind": "k",
-                "key": "itself",
+                // Ten levels of a document that doubles its data take long before they reach a limit.
+                "key": if one && two && four { "itself" } else { "other" },
             });
             json!({"id": id.to_string(), "name": if four { "same" } else { kind }, "type": kind, "content": content})
         },
@@ -147,17 +150,22 @@ fn run(document: &Document) -> Result<(), TestCaseError> {
     match check(document, |_| true) {
         Err(problems) => prop_assert!(!problems.is_empty()),
         Ok(decision) => {
-            let mut host = Host::default();
-            let decision = std::sync::Arc::new(decision);
-            host.decisions.insert("itself", decision.clone());
+            let mut functions = Host::default();
+            let decision = Arc::new(decision);
+            functions.decisions.insert("itself", decision.clone());
+            let content = expressions(&[("a", "[$, a]")]);
+            functions.decisions.insert(
+                "other",
+                Arc::new(host::decision(&alone("expressionNode", content))),
+            );
             for input in [
                 json!({}),
                 json!({"a": 3, "b": [1, {"c": "x"}]}),
                 json!([1]),
                 json!(7),
             ] {
-                let plain = evaluated_by(&host, &decision, input.clone(), false);
-                let traced = evaluated_by(&host, &decision, input, true);
+                let plain = evaluated_by(&functions, &decision, input.clone(), false);
+                let traced = evaluated_by(&functions, &decision, input, true);
                 prop_assert_eq!(plain.result.is_ok(), traced.result.is_ok());
                 prop_assert!(traced.reply().is_object());
             }
@@ -177,7 +185,7 @@ proptest! {
     #[test]
     fn an_expression_is_refused_with_a_reason_or_evaluated(text in any_expression()) {
         let list = json!([{"id": "e", "key": "k", "value": text}, {"id": "f", "key": "l", "value": "[$, $]"}]);
-        let document = super::host::alone("expressionNode", json!({"expressions": list}));
+        let document = alone("expressionNode", json!({"expressions": list}));
         run(&Document::of(&document).unwrap())?;
     }
 
