@@ -9,23 +9,19 @@ use serde_json::Value;
 use crate::run::{Ended, ended, forebay, run, workspace};
 
 /// The smallest run that has all parts.
-const SMALL: [&str; 7] = [
-    "bench",
-    "ladder",
-    "--quick",
-    "--slice",
-    "100ms",
-    "--connections",
-    "4",
-];
+const SMALL: [&str; 5] = ["bench", "ladder", "--quick", "--connections", "4"];
+const SLICE: [&str; 2] = ["--slice", "100ms"];
 
 fn ladder(folder: &Path, options: &[&str]) -> Ended {
-    run(folder, &[&SMALL[..], options].concat())
+    run(folder, &[&SMALL[..], &SLICE, options].concat())
 }
 
 /// The JSON result, whether or not all bars hold: so short a run says nothing about them.
 fn measured(folder: &Path, options: &[&str]) -> Value {
-    let ended = ladder(folder, &[options, &["--json"]].concat());
+    result_of(&ladder(folder, &[options, &["--json"]].concat()))
+}
+
+fn result_of(ended: &Ended) -> Value {
     assert!(ended.code <= 1, "{}", ended.err);
     serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.out, ended.err))
 }
@@ -39,24 +35,15 @@ fn row<'a>(result: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn every_rung_that_needs_nothing_else_has_all_figures() {
     let folder = Folder::new();
+    let result = measured(folder.path(), &[]);
     // Half of benchmark1's time is the making of a key.
-    let options = [
-        "bench",
-        "ladder",
-        "--quick",
-        "--slice",
-        "300ms",
-        "--connections",
-        "2",
-        "--json",
-    ];
-    let ended = run(folder.path(), &options);
-    let result: Value =
-        serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {}", ended.err));
+    let slow = ["--slice", "300ms", "--only", "workflow, benchmark1", "--json"];
+    let slow = result_of(&run(folder.path(), &[&SMALL[..], &slow].concat()));
     let rows = result["rungs"].as_array().unwrap();
     assert!(rows.len() >= 20, "{result}");
     for row in rows {
         let name = row["name"].as_str().unwrap();
+        let row = if name == "workflow, benchmark1" { self::row(&slow, name) } else { row };
         let missing = [("SQL", "make postgres"), ("pool, FastAPI", "bench/peers/.venv")];
         if let Some((_, note)) = missing.iter().find(|(start, _)| name.starts_with(start)) {
             assert_eq!(
@@ -272,7 +259,7 @@ fn peers_that_answer_wrongly_end_or_are_missing_have_no_figure_and_stop_nobody()
 #[test]
 fn a_run_that_was_interrupted_prints_what_it_has_and_goes_on_from_its_file() {
     let folder = Folder::new();
-    let options = [&SMALL[..], &["--only", "file", "--save", "run.jsonl", "--json"]].concat();
+    let options = [&SMALL[..], &SLICE, &["--only", "file", "--save", "run.jsonl", "--json"]].concat();
     let endless = [&options[..], &["--rounds", "1000"]].concat();
     let command = forebay(folder.path(), &endless[..])
         .stdout(Stdio::piped())
@@ -325,7 +312,7 @@ fn a_run_that_was_interrupted_prints_what_it_has_and_goes_on_from_its_file() {
 #[test]
 fn who_is_killed_leaves_no_server_and_no_worker_behind() {
     let folder = Folder::new();
-    let options = [&SMALL[..], &["--only", "pool, Node", "--rounds", "1000"]].concat();
+    let options = [&SMALL[..], &SLICE, &["--only", "pool, Node", "--rounds", "1000"]].concat();
     let mut bench = forebay(folder.path(), &options)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -368,7 +355,7 @@ fn wrong_options_say_what_is_accepted() {
 fn the_table_has_a_line_for_each_entry() {
     let ended = run(
         &workspace(),
-        &[&SMALL[..], &["--only", "file", "--no-keepalive"]].concat(),
+        &[&SMALL[..], &SLICE, &["--only", "file", "--no-keepalive"]].concat(),
     );
     assert_eq!(ended.code, 0, "{}", ended.err);
     for text in [
