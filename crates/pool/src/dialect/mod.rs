@@ -140,9 +140,14 @@ pub(crate) fn call_error(error: &str) -> Vec<u8> {
 /// Checks whether a body can be represented in this protocol. The error is the reason why not.
 pub(crate) fn check_body(protocol: Protocol, body: &[u8]) -> Result<(), String> {
     match protocol {
-        Protocol::Wabur { .. } if !body.is_empty() => serde_json::from_slice::<serde::de::IgnoredAny>(body)
-            .map(drop)
-            .map_err(|error| format!("body is not JSON: {error}")),
+        // What is skipped in bytes is not checked to be UTF-8.
+        Protocol::Wabur { .. } if !body.is_empty() => std::str::from_utf8(body)
+            .map_err(|error| format!("body is not UTF-8: {error}"))
+            .and_then(|text| {
+                let read = serde_json::from_str::<serde::de::IgnoredAny>(text);
+                read.map(drop)
+                    .map_err(|error| format!("body is not JSON: {error}"))
+            }),
         _ => Ok(()),
     }
 }

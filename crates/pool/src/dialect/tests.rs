@@ -492,6 +492,8 @@ fn a_request_is_told_as_wabur_has_it() {
     assert_eq!(check_body(Protocol::Jsonl, b"{"), Ok(()));
     let error = check_body(TRUTHFUL, b"{a}").unwrap_err();
     assert!(error.starts_with("body is not JSON: "), "{error}");
+    let error = check_body(TRUTHFUL, b"{\"a\":\"\xF0e\"}").unwrap_err();
+    assert!(error.starts_with("body is not UTF-8: "), "{error}");
 }
 
 #[test]
