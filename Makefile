@@ -3,7 +3,7 @@
 # gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint bench measurements soak
+.PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint docs bench measurements soak
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -27,6 +27,7 @@ PEBBLE := target/pebble/pebble
 # Servers of mail, which the tests have messages sent to.
 MESSAGES_PYTHON := crates/testkit/messages/.venv/installed
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
+DOCS_MODULES := docs/node_modules/.package-lock.json
 PYTHON ?= python3
 # One at a time: apt-get does not wait for another.
 APT_INSTALL := flock Makefile sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends "$$1" >/dev/null' apt
@@ -46,7 +47,8 @@ help:
 	@echo 'make build   target/release/forebay, optimised, and what the examples need'
 	@echo 'make dist    target/dist/forebay: slower to build, faster to run; what to install and to measure'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
-	@echo 'make lint    formatting, clippy, types'
+	@echo 'make lint    formatting, clippy, types, links of the documentation'
+	@echo 'make docs    the documentation as a website with a search, in target/docs'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
 	@echo 'make measurements  measure again what README.md and docs/measurements.md say, in an hour and a half'
 	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
@@ -142,12 +144,17 @@ postgres: postgresql
 postgres-stop:
 	@cargo run --quiet --package forebay-testkit --bin forebay-postgres -- stop target
 
-lint: deps sdk
+lint: deps sdk docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cd sdk/node && npx tsc --noEmit
 	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
 	@if command -v cargo-deny > /dev/null; then cargo deny check; else echo 'cargo-deny is not installed: advisories were not checked'; fi
+
+# Fails for links that lead nowhere.
+docs: $(DOCS_MODULES) $(NODE_MODULES)
+	cd docs && npx vitepress build >/dev/null
+	@echo 'target/docs is for any server of files; `cd docs && npx vitepress dev` shows changes as they are saved'
 
 bench: dist $(PEER_MODULES) $(PEER_PYTHON)
 	cargo build --profile dist --package forebay-store --example rates

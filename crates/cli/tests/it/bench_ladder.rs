@@ -43,7 +43,11 @@ fn every_rung_that_needs_nothing_else_has_all_figures() {
     assert!(rows.len() >= 20, "{result}");
     for row in rows {
         let name = row["name"].as_str().unwrap();
-        let row = if name == "workflow, benchmark1" { self::row(&slow, name) } else { row };
+        let row = if name == "workflow, benchmark1" {
+            self::row(&slow, name)
+        } else {
+            row
+        };
         let missing = [("SQL", "make postgres"), ("pool, FastAPI", "bench/peers/.venv")];
         if let Some((_, note)) = missing.iter().find(|(start, _)| name.starts_with(start)) {
             assert_eq!(
@@ -259,7 +263,12 @@ fn peers_that_answer_wrongly_end_or_are_missing_have_no_figure_and_stop_nobody()
 #[test]
 fn a_run_that_was_interrupted_prints_what_it_has_and_goes_on_from_its_file() {
     let folder = Folder::new();
-    let options = [&SMALL[..], &SLICE, &["--only", "file", "--save", "run.jsonl", "--json"]].concat();
+    let options = [
+        &SMALL[..],
+        &SLICE,
+        &["--only", "file", "--save", "run.jsonl", "--json"],
+    ]
+    .concat();
     let endless = [&options[..], &["--rounds", "1000"]].concat();
     let command = forebay(folder.path(), &endless[..])
         .stdout(Stdio::piped())
