@@ -22,6 +22,7 @@ mod evaluator;
 mod failure;
 mod graph;
 pub mod jdm;
+mod object;
 mod observer;
 mod offline;
 mod openapi;
