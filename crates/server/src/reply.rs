@@ -173,23 +173,18 @@ impl Fields<'_> {
         out.extend_from_slice(self.cors_headers);
     }
 
-    /// All fields with those of a response, as names and values. `text` is room for them.
-    pub(crate) fn pairs<'t>(
-        &self,
-        text: &'t mut Vec<u8>,
-        headers: &HeaderLines,
-    ) -> impl Iterator<Item = (&'t [u8], &'t [u8])> {
+    /// Writes all fields with those of a response, in HTTP/1.1 format.
+    pub(crate) fn put_all(&self, text: &mut Vec<u8>, headers: &HeaderLines) {
         text.extend_from_slice(b"date: ");
         text.extend_from_slice(self.date);
         text.extend_from_slice(b"\r\nserver: forebay\r\n");
         self.put(text, headers);
         put_length(text, self.delimiting);
-        fields_of(text)
     }
 }
 
 /// The names and values of fields in HTTP/1.1 format.
-fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(crate) fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = lines.split(|byte| *byte == b'\n');
     lines.filter_map(|line| {
         let at = memchr::memchr(b':', line)?;

@@ -432,7 +432,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if head.expects_continue {
             self.write(reply::CONTINUE).await.map_err(|_| NoRequest::Gone)?;
         }
-        let mut decoder = Decoder::new(head.framing, service.body_bytes_max(head.method(), head.path()))?;
+        let mut decoder = Decoder::new(head.framing);
+        decoder.limit(service.body_bytes_max(head.method(), head.path()))?;
         let mut body = Vec::new();
         loop {
             let used = match decoder.step(&self.input)? {
