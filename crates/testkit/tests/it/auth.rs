@@ -243,7 +243,7 @@ fn rules_see_who_the_client_is_and_a_key_of_one_user_is_no_key_of_another() {
     let setup = setup(&key, &format!("{policy}{}", workflows::ROUTES)).server("policy = \"site\"");
     let server = workflows::rules_of(setup, &[("who", who)]).start();
     let post = |path: &str, lines: &[&str], body: &Value| {
-        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+        let lines = [lines, &[""]].concat().join("\r\n");
         server.connect().ask("POST", path, &lines, body.to_string())
     };
     let robot = json!({ "subject": "robot", "kind": "api_key", "scopes": ["write"], "claims": {} });

@@ -335,6 +335,7 @@ fn a_response_has_the_fields_of_the_configuration_that_its_request_came_under() 
                 "export default async (request) => new Response(await request.text())",
             )
             .server("trusted_proxies = [\"127.0.0.1\"]\nhsts = \"1h\"")
+            .admin()
             .start();
     let mut client = server.connect();
     client.send(

@@ -187,9 +187,9 @@ fn a_key_is_one_run_however_often_it_is_asked_for() {
 #[test]
 fn a_key_is_one_run_of_one_user_whose_namesake_of_another_section_is_another() {
     let data = Folder::new();
-    let realms = "[auth.robots.tokens.one]\ntoken = \"ONE\"\n[auth.others.tokens.one]\ntoken = \"OTHER\"\n";
+    let realms = "[policy.site]\nauth = [\"robots\", \"others\"]\n[auth.robots.tokens.one]\ntoken = \"ONE\"\n[auth.others.tokens.one]\ntoken = \"OTHER\"\n";
     let server = setup(&data, &format!("{RUNS}\n{realms}"))
-        .server("auth = [\"robots\", \"others\"]")
+        .server("policy = \"site\"")
         .env("ONE", "first-secret")
         .env("OTHER", "other-secret")
         .start();
