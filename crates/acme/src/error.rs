@@ -1,6 +1,6 @@
 //! Why no certificate was obtained.
 
-use std::{error::Error, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
 use forebay_tls::CertificateError;
 
@@ -55,16 +55,5 @@ impl OrderError {
             | Self::Proof(_)
             | Self::Time => false,
         }
-    }
-
-    /// The error with its causes, as one sentence.
-    pub(crate) fn with_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(inner) = cause {
-            text = format!("{text}: {inner}");
-            cause = inner.source();
-        }
-        text
     }
 }

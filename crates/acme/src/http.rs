@@ -1,27 +1,21 @@
 //! Requests to authorities, each within a limit of time and size.
 
 use std::{
-    error::Error as StdError,
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
+use forebay_http_client::{HttpClient as Client, HttpError};
 use http::{
     Method, Request,
     header::{HeaderValue, RETRY_AFTER, USER_AGENT},
 };
-use http_body_util::{BodyExt as _, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use http_body_util::BodyExt as _;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use parking_lot::Mutex;
 use rustls::RootCertStore;
-use tokio::time::timeout;
 
 /// How this program calls itself (RFC 8555, 6.1).
 const NAME: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"), " instant-acme");
@@ -36,30 +30,26 @@ pub(crate) type RetryAfter = Arc<Mutex<Option<SystemTime>>>;
 /// No response, or none that is of use.
 #[derive(Debug, thiserror::Error)]
 enum RequestError {
-    #[error("{url} has not answered after {REQUEST_TIME_MAX:?}")]
-    Time { url: String },
     #[error("{url} cannot be asked")]
     Failed {
         url: String,
         #[source]
-        source: Box<dyn StdError + Send + Sync>,
+        source: HttpError,
     },
     #[error("{url} answers with status {status}")]
     Status { url: String, status: u16 },
 }
 
 pub(crate) struct Http {
-    client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
+    client: Client,
     retry_after: RetryAfter,
 }
 
 impl Http {
     /// Asks servers whose certificates are of these authorities.
     pub(crate) fn new(authorities: RootCertStore, retry_after: &RetryAfter) -> Self {
-        let connector = HttpsConnectorBuilder::new().with_tls_config(forebay_tls::client_config(authorities));
         Self {
-            client: Client::builder(TokioExecutor::new())
-                .build(connector.https_only().enable_http1().build()),
+            client: Client::new(authorities, true),
             retry_after: Arc::clone(retry_after),
         }
     }
@@ -74,19 +64,16 @@ impl HttpClient for Http {
         request
             .headers_mut()
             .insert(USER_AGENT, HeaderValue::from_static(NAME));
-        let sent = self.client.request(request);
-        let retry_after = Arc::clone(&self.retry_after);
-        let response = async move {
-            let (parts, body) = sent.await?.into_parts();
-            let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await?.to_bytes();
-            Ok((parts, body))
-        };
+        let (client, retry_after) = (self.client.clone(), Arc::clone(&self.retry_after));
         Box::pin(async move {
             let other = |error: RequestError| Error::Other(Box::new(error));
-            let (parts, body) = match timeout(REQUEST_TIME_MAX, response).await {
-                Ok(Ok(received)) => received,
-                Ok(Err(source)) => return Err(other(RequestError::Failed { url, source })),
-                Err(_) => return Err(other(RequestError::Time { url })),
+            let (parts, body) = request.into_parts();
+            let Ok(body) = body.collect().await;
+            let request = Request::from_parts(parts, body.to_bytes().into());
+            let response = client.whole(request, REQUEST_TIME_MAX, RESPONSE_BYTES_MAX).await;
+            let (parts, body) = match response {
+                Ok(response) => response.into_parts(),
+                Err(source) => return Err(other(RequestError::Failed { url, source })),
             };
             if !parts.status.is_success() {
                 *retry_after.lock() = parts.headers.get(RETRY_AFTER).and_then(moment);

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use forebay_http_client::with_causes;
 use forebay_tls::{CertificateSlot, ServerCertificate, Validity};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
@@ -114,7 +115,7 @@ impl Renewal {
     }
 
     fn report(&self, error: &OrderError, pause: Duration) {
-        let reason = error.with_causes();
+        let reason = with_causes(&error);
         let consequence = match self.slot.current() {
             Some(current) => format!(
                 "the one in use stays, which is good until {}",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_script::PostAddress;
+use forebay_http_client::PostAddress;
 
 use crate::Secret;
 use crate::build::Context;

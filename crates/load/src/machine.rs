@@ -198,6 +198,16 @@ impl Machine {
         })
     }
 
+    /// CPU time of the generator's process and all its descendants, those included that have ended and been waited for.
+    pub fn own_cpu_seconds(&self) -> Option<f64> {
+        Some(Tree::read(self, self.own)?.cpu_seconds)
+    }
+
+    /// CPU time of all processes of the machine since boot, summed over all cores.
+    pub fn busy_seconds(&self) -> Option<f64> {
+        Some(Cpu::parse(&self.read("stat")?)?.busy)
+    }
+
     /// From `/proc/PID/stat` (`proc_pid_stat(5)`).
     fn process(&self, pid: u32) -> Option<Process> {
         parse(&self.read(format!("{pid}/stat"))?)

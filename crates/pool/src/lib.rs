@@ -34,6 +34,7 @@ pub use asked::{NoAnswer, Whole};
 pub use calls::{Call, CallHandler, Unwritten};
 pub use confinement::{Account, CgroupLimits, Confinement, ConfinementError, Files, Limit};
 pub use delivery::{Answer, Delivery, FilePart, Message, PUBLISHED_BYTES_MAX, Timing, Upgrade};
+pub use dialect::latin1;
 pub use error::Failure;
 pub use forebay_wire::{Connection, ContentKind, HEADER_BYTES, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};

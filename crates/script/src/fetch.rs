@@ -2,37 +2,24 @@
 
 use std::{
     cell::OnceCell,
-    io,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use forebay_http_client::{HttpClient, with_causes};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
-    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION, USER_AGENT},
+    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION},
 };
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
-use rustls::RootCertStore;
 use url::Url;
 
 use crate::{fetch_host::FetchHost, options::Options};
 
 /// Maximum number of redirects, from the Fetch standard.
 const REDIRECTS_MAX: u32 = 20;
-/// The user agent of this program.
-pub(crate) const NAME: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
-/// Time that an idle connection stays open.
-const IDLE_MAX: Duration = Duration::from_secs(15);
-
-/// HTTP/1.1 client with a connection pool.
-pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// The request of a fetch.
 #[derive(Debug)]
@@ -240,63 +227,25 @@ impl Fetcher {
         request.headers_mut().remove(HOST);
         request
             .headers_mut()
-            .entry(USER_AGENT)
-            .or_insert(HeaderValue::from_static(NAME));
-        request
-            .headers_mut()
             .entry(HeaderName::from_static("accept"))
             .or_insert(HeaderValue::from_static("*/*"));
-        let client = self.client().map_err(|error| failed(error.to_string()))?;
+        let client = self.client().map_err(|reason| failed(reason.to_owned()))?;
         client
-            .request(request)
+            .send(request)
             .await
-            .map_err(|error| failed(chain(&error)))
+            .map_err(|error| failed(error.to_string()))
     }
 
-    fn client(&self) -> io::Result<&HttpClient> {
+    fn client(&self) -> Result<&HttpClient, &'static str> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = http_client(Trust::System)?;
-        Ok(self.client.get_or_init(|| client))
+        let authorities = forebay_tls::system_authorities();
+        if authorities.is_empty() {
+            return Err("this system has no certificates of authorities");
+        }
+        Ok(self.client.get_or_init(|| HttpClient::new(authorities, false)))
     }
-}
-
-/// The certificates that a client accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// Those of authorities that the system trusts. Building the client fails if there are none.
-    System,
-    /// None: TLS is not available.
-    Nobody,
-}
-
-/// Creates a client without open connections.
-pub(crate) fn http_client(trust: Trust) -> io::Result<HttpClient> {
-    let authorities = match trust {
-        Trust::System => forebay_tls::system_authorities(),
-        Trust::Nobody => RootCertStore::empty(),
-    };
-    if trust == Trust::System && authorities.is_empty() {
-        return Err(io::Error::other("this system has no certificates of authorities"));
-    }
-    let builder =
-        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(forebay_tls::client_config(authorities));
-    Ok(Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_MAX)
-        .build(builder.https_or_http().enable_http1().build()))
-}
-
-/// An error with its causes, as one sentence.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 /// The body of a response, read as the script consumes it.
@@ -322,7 +271,7 @@ impl Answer {
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|error| Error::Failed {
                 host: self.host.clone(),
-                reason: chain(&error),
+                reason: with_causes(&error),
             })?;
             // Trailers are ignored.
             let Ok(bytes) = frame.into_data() else { continue };

@@ -184,96 +184,27 @@ pub(crate) enum Refusal {
     NewestCode(Arc<Problem>),
 }
 
-/// Failure classes, each with one status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// The client is to log in elsewhere.
-    SeeOther,
-    BadRequest,
-    /// The target cannot use the input of an otherwise valid HTTP request.
-    BadInput,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    MethodNotAllowed,
-    Timeout,
-    Conflict,
-    Gone,
-    Precondition,
-    BodyTooLarge,
-    /// The body was read to its end, so the connection can be kept.
-    TooLong,
-    PathTooLong,
-    MediaType,
-    Range,
-    /// The input is well-formed but asks for something impossible.
-    Unprocessable,
-    Expectation,
-    /// The client exceeded its own limit.
-    TooMany,
-    HeadTooLarge,
-    Internal,
-    NotImplemented,
-    BadGateway,
-    Overload,
-    Deadline,
-    Version,
-    Full,
-}
-
-impl Class {
-    const fn status(self) -> u16 {
-        match self {
-            Self::SeeOther => 303,
-            Self::BadRequest | Self::BadInput => 400,
-            Self::Unauthorized => 401,
-            Self::Forbidden => 403,
-            Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::Timeout => 408,
-            Self::Conflict => 409,
-            Self::Gone => 410,
-            Self::Precondition => 412,
-            Self::BodyTooLarge | Self::TooLong => 413,
-            Self::PathTooLong => 414,
-            Self::MediaType => 415,
-            Self::Range => 416,
-            Self::Expectation => 417,
-            Self::Unprocessable => 422,
-            Self::TooMany => 429,
-            Self::HeadTooLarge => 431,
-            Self::Internal => 500,
-            Self::NotImplemented => 501,
-            Self::BadGateway => 502,
-            Self::Overload => 503,
-            Self::Deadline => 504,
-            Self::Version => 505,
-            Self::Full => 507,
-        }
-    }
-}
-
 /// An error of the store. Clients see errors they caused and commits that stand although flushing failed; everything else is only logged.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreFailure(Arc<StoreError>);
 
 impl StoreFailure {
-    fn class(&self) -> Class {
+    fn status(&self) -> u16 {
         match &*self.0 {
             StoreError::Key(_)
             | StoreError::Json(_)
             | StoreError::NotANumber { .. }
             | StoreError::NumberTooLong { .. }
             | StoreError::Overlap { .. }
-            | StoreError::Index { .. } => Class::BadInput,
-            StoreError::NotUnique { .. } => Class::Conflict,
-            StoreError::ValueTooLong { .. } => Class::TooLong,
-            StoreError::ReadOnly => Class::Forbidden,
-            StoreError::ChangesGone { .. } => Class::Gone,
-            StoreError::Full { .. } => Class::Full,
+            | StoreError::Index { .. } => 400,
+            StoreError::NotUnique { .. } => 409,
+            StoreError::ValueTooLong { .. } => 413,
+            StoreError::ReadOnly => 403,
+            StoreError::ChangesGone { .. } => 410,
+            StoreError::Full { .. } => 507,
             StoreError::TooManyReaders { .. }
             | StoreError::TooManyLocks { .. }
-            | StoreError::SnapshotTooOld { .. } => Class::Overload,
+            | StoreError::SnapshotTooOld { .. } => 503,
             StoreError::WritesAlready
             | StoreError::Broken
             | StoreError::NotFlushed { .. }
@@ -289,7 +220,7 @@ impl StoreFailure {
             | StoreError::InUse { .. }
             | StoreError::Replay { .. }
             | StoreError::File { .. }
-            | StoreError::Engine { .. } => Class::Internal,
+            | StoreError::Engine { .. } => 500,
         }
     }
 }
@@ -300,7 +231,7 @@ impl fmt::Display for StoreFailure {
             *self.0,
             StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. } | StoreError::InDoubt { .. }
         );
-        if self.class() != Class::Internal || concerns_clients {
+        if self.status() != 500 || concerns_clients {
             self.0.fmt(formatter)
         } else {
             formatter.write_str("the store fails; the log says why")
@@ -353,11 +284,11 @@ impl From<RecordsError> for Refusal {
 pub(crate) struct RecordsFailure(Arc<RecordsError>);
 
 impl RecordsFailure {
-    fn class(&self) -> Class {
+    fn status(&self) -> u16 {
         match &*self.0 {
-            RecordsError::Store(_) => Class::Internal,
-            RecordsError::PageMax { .. } => Class::BadInput,
-            RecordsError::Statement(error) if error.syntax => Class::BadInput,
+            RecordsError::Store(_) => 500,
+            RecordsError::PageMax { .. } => 400,
+            RecordsError::Statement(error) if error.syntax => 400,
             RecordsError::Statement(_)
             | RecordsError::NotAnObject { .. }
             | RecordsError::KindNotText { .. }
@@ -365,18 +296,18 @@ impl RecordsFailure {
             | RecordsError::ExaminedMax { .. }
             | RecordsError::RowsMax { .. }
             | RecordsError::WorkMax { .. }
-            | RecordsError::Cursor => Class::Unprocessable,
-            RecordsError::NoRecord { .. } | RecordsError::NoName { .. } => Class::NotFound,
+            | RecordsError::Cursor => 422,
+            RecordsError::NoRecord { .. } | RecordsError::NoName { .. } => 404,
             RecordsError::AlreadyExists { .. }
             | RecordsError::LimitExceeded { .. }
-            | RecordsError::ReferenceTaken { .. } => Class::Conflict,
+            | RecordsError::ReferenceTaken { .. } => 409,
             RecordsError::Denied { denial, .. } | RecordsError::RecordDenied { denial, .. } => match denial {
-                Denial::Nobody => Class::Forbidden,
-                Denial::TokenNeeded | Denial::WrongToken => Class::Unauthorized,
+                Denial::Nobody => 403,
+                Denial::TokenNeeded | Denial::WrongToken => 401,
             },
-            RecordsError::AnswerBytesMax { .. } => Class::TooLong,
-            RecordsError::ChangeTimeMax { .. } | RecordsError::DeadlinePassed => Class::Deadline,
-            RecordsError::NoReferenceLeft { .. } => Class::Full,
+            RecordsError::AnswerBytesMax { .. } => 413,
+            RecordsError::ChangeTimeMax { .. } | RecordsError::DeadlinePassed => 504,
+            RecordsError::NoReferenceLeft { .. } => 507,
         }
     }
 
@@ -422,29 +353,26 @@ const CLIENTS: &str = "Bearer, Basic realm=\"workflows\", charset=\"UTF-8\"";
 const RETRY_AFTER_S: &str = "1";
 
 impl Refusal {
-    fn class(&self) -> Class {
+    pub(crate) fn status(&self) -> u16 {
         use forebay_pool::Failure;
         match self {
-            Self::Malformed { .. } => Class::BadRequest,
-            Self::Version => Class::Version,
-            Self::TransferCoding | Self::WebSocket => Class::NotImplemented,
-            Self::Expectation => Class::Expectation,
-            Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
-            Self::HeadTimeout { .. } | Self::BodyTimeout { .. } | Self::BodyTooSlow { .. } => Class::Timeout,
-            Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => Class::BodyTooLarge,
-            Self::NotFound | Self::NoRow | Self::NoSuchFile | Self::NoSuchNode | Self::NoReference => {
-                Class::NotFound
-            }
+            Self::Version => 505,
+            Self::TransferCoding | Self::WebSocket => 501,
+            Self::Expectation => 417,
+            Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => 431,
+            Self::HeadTimeout { .. } | Self::BodyTimeout { .. } | Self::BodyTooSlow { .. } => 408,
+            Self::NotFound | Self::NoRow | Self::NoSuchFile | Self::NoSuchNode | Self::NoReference => 404,
             Self::NodePath(error) => match error {
                 PathError::Key(
                     KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep,
-                ) => Class::PathTooLong,
+                ) => 414,
                 PathError::Key(
                     KeyError::EmptyGlobal | KeyError::GlobalCharacter { .. } | KeyError::NotANumber { .. },
                 )
-                | PathError::Encoding { .. } => Class::BadInput,
+                | PathError::Encoding { .. } => 400,
             },
-            Self::Query { .. }
+            Self::Malformed { .. }
+            | Self::Query { .. }
             | Self::Filter { .. }
             | Self::NoIndex { .. }
             | Self::Tags(_)
@@ -454,69 +382,66 @@ impl Refusal {
             | Self::ParameterBody { .. }
             | Self::BodyNotJson { .. }
             | Self::Field { .. }
-            | Self::Untellable { .. } => Class::BadInput,
+            | Self::Untellable { .. } => 400,
             Self::Auth(failure) => match &**failure {
-                AuthFailure::Refused { cause, .. } if cause.is_temporary() => Class::Overload,
-                AuthFailure::Refused { .. } => Class::Unauthorized,
-                AuthFailure::Scope { .. } => Class::Forbidden,
-                AuthFailure::Login(_) => Class::SeeOther,
+                AuthFailure::Refused { cause, .. } if cause.is_temporary() => 503,
+                AuthFailure::Refused { .. } => 401,
+                AuthFailure::Scope { .. } => 403,
+                AuthFailure::Login(_) => 303,
             },
             Self::Login(error) => match error {
-                LoginError::NotReady | LoginError::Busy => Class::Overload,
-                LoginError::Unknown | LoginError::Malformed { .. } | LoginError::Code => Class::BadInput,
-                LoginError::Insecure | LoginError::OtherIssuer | LoginError::Refused { .. } => {
-                    Class::Forbidden
-                }
-                LoginError::Unavailable { .. } | LoginError::IdToken(_) | LoginError::Claim { .. } => {
-                    Class::BadGateway
-                }
-                LoginError::TooLong { .. } => Class::Internal,
+                LoginError::NotReady | LoginError::Busy => 503,
+                LoginError::Unknown | LoginError::Malformed { .. } | LoginError::Code => 400,
+                LoginError::Insecure | LoginError::OtherIssuer | LoginError::Refused { .. } => 403,
+                LoginError::Unavailable { .. } | LoginError::IdToken(_) | LoginError::Claim { .. } => 502,
+                LoginError::TooLong { .. } => 500,
             },
-            Self::BodySchema(_) => Class::Unprocessable,
-            Self::Precondition => Class::Precondition,
-            Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
-            Self::MediaType { .. } => Class::MediaType,
-            Self::Range { .. } => Class::Range,
-            Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.class(),
-            Self::Records(failure) => failure.class(),
-            Self::NoIdLeft { .. } => Class::Conflict,
-            Self::TokenNeeded { .. } | Self::WrongToken { .. } | Self::ReleaseTokenNeeded => {
-                Class::Unauthorized
-            }
+            Self::BodySchema(_) => 422,
+            Self::Precondition => 412,
+            Self::BodyTooLarge { .. }
+            | Self::MessageTooLarge { .. }
+            | Self::TooLongToCompare { .. }
+            | Self::ResultTooLarge { .. } => 413,
+            Self::MediaType { .. } => 415,
+            Self::Range { .. } => 416,
+            Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.status(),
+            Self::Records(failure) => failure.status(),
+            Self::NoIdLeft { .. } => 409,
+            Self::TokenNeeded { .. } | Self::WrongToken { .. } | Self::ReleaseTokenNeeded => 401,
             Self::Closed { .. }
             | Self::NoStoreHere
             | Self::AddressDenied { .. }
             | Self::OtherOrigin { .. }
             | Self::LogoutElsewhere
-            | Self::ReleasesNotAllowed => Class::Forbidden,
-            Self::RateLimited { .. } => Class::TooMany,
+            | Self::ReleasesNotAllowed => 403,
+            Self::RateLimited { .. } => 429,
             Self::CallQueueFull { .. }
             | Self::WriteQueueFull { .. }
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }
-            | Self::Stopping => Class::Overload,
-            Self::DeadlinePassed | Self::WriteExpired | Self::CallExpired => Class::Deadline,
-            Self::Store(failure) => failure.class(),
-            Self::Sql(failure) => failure.class(),
-            Self::Job(failure) => failure.class(),
+            | Self::Stopping => 503,
+            Self::DeadlinePassed | Self::WriteExpired | Self::CallExpired => 504,
+            Self::Store(failure) => failure.status(),
+            Self::Sql(failure) => failure.status(),
+            Self::Job(failure) => failure.status(),
             Self::Workflow(failure) => match failure.kind() {
-                FailureKind::NotFound => Class::NotFound,
-                FailureKind::BadInput => Class::BadInput,
-                FailureKind::Unauthorized => Class::Unauthorized,
-                FailureKind::Forbidden => Class::Forbidden,
-                FailureKind::TooMany => Class::TooMany,
-                FailureKind::Unprocessable => Class::Unprocessable,
-                FailureKind::Overload => Class::Overload,
-                FailureKind::Deadline => Class::Deadline,
-                FailureKind::Internal => Class::Internal,
+                FailureKind::NotFound => 404,
+                FailureKind::BadInput => 400,
+                FailureKind::Unauthorized => 401,
+                FailureKind::Forbidden => 403,
+                FailureKind::TooMany => 429,
+                FailureKind::Unprocessable => 422,
+                FailureKind::Overload => 503,
+                FailureKind::Deadline => 504,
+                FailureKind::Internal => 500,
             },
-            Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
+            Self::MethodNotAllowed { .. } => 405,
             Self::FileUnreadable
             | Self::InvalidAnswer { .. }
             | Self::Compression { .. }
             | Self::RewrittenTwice
             | Self::NoRandomNumbers { .. }
-            | Self::NewestCode(_) => Class::Internal,
+            | Self::NewestCode(_) => 500,
             Self::Pool(failure) => match failure {
                 Failure::QueueFull { .. }
                 | Failure::QueueBytesFull { .. }
@@ -524,34 +449,32 @@ impl Refusal {
                 | Failure::TooManyConnections { .. }
                 | Failure::NotStarting { .. }
                 | Failure::NoHost { .. }
-                | Failure::Stopping { .. } => Class::Overload,
-                Failure::RunTimeout { .. } | Failure::DeadlinePassed => Class::Deadline,
-                Failure::WorkerDied { .. } => Class::BadGateway,
-                Failure::ResponseReset | Failure::TooManyRooms { .. } | Failure::InvalidAnswer { .. } => {
-                    Class::Internal
-                }
+                | Failure::Stopping { .. } => 503,
+                Failure::RunTimeout { .. } | Failure::DeadlinePassed => 504,
+                Failure::WorkerDied { .. } => 502,
+                Failure::ResponseReset | Failure::TooManyRooms { .. } | Failure::InvalidAnswer { .. } => 500,
             },
             Self::Upstream(failure) => {
                 use forebay_upstream::Failure;
                 match failure {
-                    Failure::NoneUp { .. } | Failure::Full { .. } => Class::Overload,
-                    Failure::Late { .. } | Failure::Stalled { .. } => Class::Deadline,
+                    Failure::NoneUp { .. } | Failure::Full { .. } => 503,
+                    Failure::Late { .. } | Failure::Stalled { .. } => 504,
                     Failure::Connect { .. }
                     | Failure::ConnectTimeout { .. }
                     | Failure::Closed { .. }
                     | Failure::Invalid { .. }
-                    | Failure::CutOff { .. } => Class::BadGateway,
+                    | Failure::CutOff { .. } => 502,
                 }
             }
             Self::Script(failure) => {
                 use forebay_script::Failure;
                 match failure {
-                    Failure::Time { .. } | Failure::DeadlinePassed => Class::Deadline,
-                    Failure::Busy { .. } | Failure::BytesFull { .. } | Failure::Stopping => Class::Overload,
+                    Failure::Time { .. } | Failure::DeadlinePassed => 504,
+                    Failure::Busy { .. } | Failure::BytesFull { .. } | Failure::Stopping => 503,
                     Failure::Memory { .. }
                     | Failure::Output { .. }
                     | Failure::GivenUp
-                    | Failure::Broken { .. } => Class::Internal,
+                    | Failure::Broken { .. } => 500,
                 }
             }
         }
@@ -577,7 +500,7 @@ impl Refusal {
     /// Logs the error if its cause lies in the server rather than in the request. Returns whether it was logged.
     pub(crate) fn log(&self, request_id: &str) -> bool {
         match self {
-            Self::Store(failure) if failure.class() == Class::Internal => {
+            Self::Store(failure) if failure.status() == 500 => {
                 let cause = with_causes(&*failure.0);
                 tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
                 true
@@ -590,13 +513,13 @@ impl Refusal {
                 tracing::warn!(target: "forebay::upstream", request_id, "{failure}");
                 true
             }
-            Self::Login(error) if matches!(self.class(), Class::BadGateway | Class::Internal) => {
+            Self::Login(error) if matches!(self.status(), 502 | 500) => {
                 let cause = error.cause();
                 tracing::warn!(target: "forebay::auth", request_id, cause, "a login fails: {error}");
                 true
             }
             Self::Workflow(failure) => failure.log(request_id),
-            Self::Job(failure) if failure.class() == Class::Internal => {
+            Self::Job(failure) if failure.status() == 500 => {
                 tracing::error!(target: "forebay::jobs", request_id, "{failure}");
                 true
             }
@@ -618,11 +541,7 @@ impl Refusal {
         if let Self::RateLimited { left } = self {
             return Some(left.retry_s.to_string().into());
         }
-        matches!(self.class(), Class::Overload | Class::TooMany).then_some(RETRY_AFTER_S.into())
-    }
-
-    pub(crate) fn status(&self) -> u16 {
-        self.class().status()
+        matches!(self.status(), 503 | 429).then_some(RETRY_AFTER_S.into())
     }
 
     /// The error code of records; -1 for errors that are not theirs.
@@ -649,8 +568,7 @@ impl Refusal {
         if let Self::NewestCode(problem) = self {
             return problem.page();
         }
-        let class = self.class();
-        let status = class.status();
+        let status = self.status();
         let text = |text: &str| serde_json::Value::from(text).to_string();
         let problem = format!(
             r#"{{"type":"about:blank","title":{},"status":{status},"detail":{},"request_id":{}{}}}"#,
@@ -722,16 +640,22 @@ impl Refusal {
 
     /// Whether the connection must close because the start of the next request is unknown.
     pub(crate) fn ends_connection(&self) -> bool {
-        matches!(
-            self.class(),
-            Class::BadRequest
-                | Class::Timeout
-                | Class::BodyTooLarge
-                | Class::Expectation
-                | Class::HeadTooLarge
-                | Class::NotImplemented
-                | Class::Version
-        )
+        match self {
+            Self::Malformed { .. }
+            | Self::Version
+            | Self::TransferCoding
+            | Self::WebSocket
+            | Self::Expectation
+            | Self::HeadTooLarge { .. }
+            | Self::TooManyFields { .. }
+            | Self::HeadTimeout { .. }
+            | Self::BodyTimeout { .. }
+            | Self::BodyTooSlow { .. }
+            | Self::BodyTooLarge { .. }
+            | Self::MessageTooLarge { .. } => true,
+            Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.ends_connection(),
+            _ => false,
+        }
     }
 }
 

@@ -326,7 +326,8 @@ pub fn websocket(bytes: &[u8]) {
 
 /// The decoded body, the number of input bytes it used, and whether it is complete.
 fn decode(framing: Framing, input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), Refusal> {
-    let mut decoder = Decoder::new(framing, BODY_BYTES_MAX)?;
+    let mut decoder = Decoder::new(framing);
+    decoder.limit(BODY_BYTES_MAX)?;
     let (mut body, mut done, mut arrived) = (Vec::new(), 0, 0);
     loop {
         let used = match decoder.step(&input[done..arrived])? {

@@ -173,23 +173,18 @@ impl Fields<'_> {
         out.extend_from_slice(self.cors_headers);
     }
 
-    /// All fields with those of a response, as names and values. `text` is room for them.
-    pub(crate) fn pairs<'t>(
-        &self,
-        text: &'t mut Vec<u8>,
-        headers: &HeaderLines,
-    ) -> impl Iterator<Item = (&'t [u8], &'t [u8])> {
+    /// Writes all fields with those of a response, in HTTP/1.1 format.
+    pub(crate) fn put_all(&self, text: &mut Vec<u8>, headers: &HeaderLines) {
         text.extend_from_slice(b"date: ");
         text.extend_from_slice(self.date);
         text.extend_from_slice(b"\r\nserver: forebay\r\n");
         self.put(text, headers);
         put_length(text, self.delimiting);
-        fields_of(text)
     }
 }
 
 /// The names and values of fields in HTTP/1.1 format.
-fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(crate) fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = lines.split(|byte| *byte == b'\n');
     lines.filter_map(|line| {
         let at = memchr::memchr(b':', line)?;
@@ -330,54 +325,14 @@ pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The reason phrase of a status (RFC 9110, 15).
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
-        101 => "Switching Protocols",
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        203 => "Non-Authoritative Information",
-        204 => "No Content",
-        205 => "Reset Content",
-        206 => "Partial Content",
-        300 => "Multiple Choices",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        402 => "Payment Required",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        408 => "Request Timeout",
-        409 => "Conflict",
-        410 => "Gone",
-        411 => "Length Required",
-        412 => "Precondition Failed",
+        // As RFC 9110 has renamed them.
         413 => "Content Too Large",
-        414 => "URI Too Long",
-        415 => "Unsupported Media Type",
-        416 => "Range Not Satisfiable",
-        417 => "Expectation Failed",
-        418 => "I'm a teapot",
-        421 => "Misdirected Request",
         422 => "Unprocessable Content",
-        425 => "Too Early",
-        426 => "Upgrade Required",
-        428 => "Precondition Required",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        451 => "Unavailable For Legal Reasons",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        507 => "Insufficient Storage",
-        _ => "",
+        _ => {
+            let status = http::StatusCode::from_u16(status).ok();
+            status
+                .and_then(|status| status.canonical_reason())
+                .unwrap_or_default()
+        }
     }
 }

@@ -54,6 +54,7 @@ impl Route {
         let origins = origins.or(request.via.and_then(|via| via.route.origins.as_ref()));
         let origins = origins.map(|origins| (origins, self.cors.as_ref()));
         let left = admit(&policies, origins, request, client).await?;
+        client.limit_body(self.body_bytes_max)?;
         // Sessions are for the server alone: handlers and other servers could otherwise act as their users elsewhere.
         let has_logins = request.app.has_logins && !matches!(self.target, Target::Login(_));
         let without = has_logins.then(|| request.head.without_login_cookies()).flatten();
@@ -90,7 +91,7 @@ impl Route {
         id: &str,
     ) -> Reply<'static> {
         match via {
-            None => self.policies.refused(refusal, Some(head), id),
+            None => self.policies.refused(refusal, head, id),
             Some(via) => via.refused(self, refusal, head, id),
         }
     }

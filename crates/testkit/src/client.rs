@@ -135,6 +135,16 @@ impl Client {
         self.send(bytes);
     }
 
+    /// Sends a request with these lines of fields and this body, and reads its response.
+    pub fn ask(&mut self, method: &str, target: &str, fields: &str, body: impl AsRef<[u8]>) -> Response {
+        let body = body.as_ref();
+        let length = body.len();
+        let head =
+            format!("{method} {target} HTTP/1.1\r\nhost: test\r\n{fields}content-length: {length}\r\n\r\n");
+        self.send([head.as_bytes(), body].concat());
+        self.response_to(method)
+    }
+
     /// Sends a GET and reads its response.
     pub fn get(&mut self, target: &str) -> Response {
         self.request("GET", target);

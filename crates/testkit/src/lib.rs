@@ -4,6 +4,7 @@
 
 mod binary;
 mod client;
+mod curl;
 mod document;
 mod folder;
 pub mod http_target;
@@ -20,6 +21,7 @@ mod wait;
 pub use self::{
     binary::{bun, command, program, python},
     client::Client,
+    curl::curl,
     document::blocks,
     folder::Folder,
     load::{Load, Report},

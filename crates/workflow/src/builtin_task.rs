@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     DefinitionError,
-    definition::{Object, shown},
+    object::{Object, shown},
 };
 
 /// Maximum number of parameters, subscripts, headers, query members or statuses of one node.
@@ -166,8 +166,8 @@ impl BuiltinTask {
 
     fn sql(object: &Object<'_>) -> Result<Self, DefinitionError> {
         Ok(Self::Sql {
-            source: object.filled("source")?,
-            query: object.filled("query")?,
+            source: object.needed("source")?.to_owned(),
+            query: object.needed("query")?.to_owned(),
             parameters: object.all_given("parameters")?,
             result: match object.text("result")? {
                 None | Some("rows") => ResultMode::Rows,
@@ -197,7 +197,7 @@ impl BuiltinTask {
         }
         Ok(Self::Store {
             operation,
-            global: object.filled("global")?,
+            global: object.needed("global")?.to_owned(),
             subscripts: object.list_given("subscripts")?,
             value,
         })
@@ -224,7 +224,7 @@ impl BuiltinTask {
             return Err(object.unexpected("path", "a path that begins with one /, without a query"));
         }
         Ok(Self::Pool {
-            pool: object.filled("pool")?,
+            pool: object.needed("pool")?.to_owned(),
             path: path.to_owned(),
             request: Request::read(object)?,
         })
@@ -256,16 +256,10 @@ impl Request {
 
 /// Readers for members that only built-in tasks have.
 impl Object<'_> {
-    fn filled(&self, member: &'static str) -> Result<String, DefinitionError> {
-        match self.needed(member)? {
-            "" => Err(self.unexpected(member, "text that is not empty")),
-            text => Ok(text.to_owned()),
-        }
-    }
-
     fn given(&self, member: &'static str) -> Result<Option<Operand>, DefinitionError> {
-        let value = self.get(member).filter(|value| !value.is_null());
-        value.map(|value| self.part(member, None, value)).transpose()
+        self.get(member)
+            .map(|value| self.part(member, None, value))
+            .transpose()
     }
 
     /// Reads an operand: the value of a member, or of a part of one.
@@ -286,7 +280,7 @@ impl Object<'_> {
     fn all_given(&self, member: &'static str) -> Result<Vec<(String, Operand)>, DefinitionError> {
         let none = Map::new();
         let members = match self.get(member) {
-            None | Some(Value::Null) => &none,
+            None => &none,
             Some(Value::Object(members)) if members.len() <= PARTS_MAX => members,
             Some(_) => return Err(self.unexpected(member, "an object of at most 1000 members")),
         };
@@ -298,7 +292,7 @@ impl Object<'_> {
     /// A list of at most [`PARTS_MAX`] values.
     fn parts(&self, member: &'static str) -> Result<&[Value], DefinitionError> {
         match self.get(member) {
-            None | Some(Value::Null) => Ok(&[]),
+            None => Ok(&[]),
             Some(Value::Array(list)) if list.len() <= PARTS_MAX => Ok(list),
             Some(_) => Err(self.unexpected(member, "a list of at most 1000")),
         }

@@ -7,11 +7,14 @@
 //! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY`, `RETRY`, `SQL`, `STORE` and `HTTP` are additions to Rengine's format, as are
 //! `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
 
-use std::{cell::RefCell, collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::{BuiltinTask, DefinitionError};
+use crate::{
+    BuiltinTask, DefinitionError,
+    object::{self, Object},
+};
 
 /// Maximum number of nodes in a graph.
 const NODES_MAX: usize = 10_000;
@@ -19,8 +22,6 @@ const NODES_MAX: usize = 10_000;
 const TIME_MAX_MS: u64 = 86_400_000;
 /// Maximum number of attempts of a RETRY.
 const ATTEMPTS_MAX: u64 = 100;
-/// Maximum length of a wrong value in an error message, in characters.
-const SHOWN_MAX: usize = 60;
 
 /// A graph as it is written, before it is checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -209,32 +210,27 @@ impl Kind {
 impl Definition {
     /// Parses a definition. Unknown members are ignored, because editors keep theirs in the same document; those of nodes are warned of.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionError> {
-        let value = serde_json::from_slice(text).map_err(|error| DefinitionError::Json {
-            line: error.line(),
-            column: error.column(),
-            reason: reason_of(&error),
-        })?;
-        Self::of(&value)
+        Self::of(&object::parse(text)?)
     }
 
     /// Like [`parse`](Self::parse), for JSON that is already parsed.
     pub fn of(value: &Value) -> Result<Self, DefinitionError> {
-        let graph = Object::new("the graph".to_owned(), value)?;
+        let graph = Object::new("the definition", "the graph".to_owned(), value)?;
         if let Some(engine) = graph.text("engine")?
             && engine != "STANDARD_GRAPH"
         {
             return Err(graph.unexpected("engine", "\"STANDARD_GRAPH\""));
         }
-        let attributes = match graph.members.get("attributes") {
-            None | Some(Value::Null) => Map::new(),
+        let attributes = match graph.get("attributes") {
+            None => Map::new(),
             Some(Value::Object(attributes)) => attributes.clone(),
             Some(_) => return Err(graph.unexpected("attributes", "an object")),
         };
-        let nodes = graph.list("nodes", Node::of)?;
+        let nodes = graph.list("nodes", 1..=NODES_MAX, Node::of)?;
         let (nodes, warnings): (_, Vec<_>) = nodes.into_iter().unzip();
         Ok(Self {
             nodes,
-            edges: graph.list("edges", Edge::of)?,
+            edges: graph.list("edges", 1..=NODES_MAX, Edge::of)?,
             attributes,
             warnings: warnings.into_iter().flatten().collect(),
         })
@@ -289,14 +285,12 @@ impl Node {
                 }
             },
         };
-        let priority = match object.get("priority") {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(
-                value
-                    .as_i64()
-                    .ok_or_else(|| object.unexpected("priority", "a whole number"))?,
-            ),
+        let whole = |value: &Value| {
+            value
+                .as_i64()
+                .ok_or_else(|| object.unexpected("priority", "a whole number"))
         };
+        let priority = object.get("priority").map(whole).transpose()?;
         let has_rule = kind.rule().is_some();
         let node = Self {
             id: object.id("id")?,
@@ -321,85 +315,12 @@ impl Edge {
     }
 }
 
-/// A JSON object together with its location in the document.
-pub(crate) struct Object<'v> {
-    pub(crate) at: String,
-    pub(crate) members: &'v Map<String, Value>,
-    /// The members that were looked for.
-    known: RefCell<BTreeSet<&'static str>>,
-}
-
-impl<'v> Object<'v> {
-    fn new(at: String, value: &'v Value) -> Result<Self, DefinitionError> {
-        match value {
-            Value::Object(members) => Ok(Self {
-                at,
-                members,
-                known: RefCell::default(),
-            }),
-            _ => Err(DefinitionError::Unexpected {
-                at: "the definition".to_owned(),
-                member: at,
-                found: shown(value),
-                expected: "an object",
-            }),
-        }
-    }
-
-    pub(crate) fn get(&self, member: &'static str) -> Option<&'v Value> {
-        self.known.borrow_mut().insert(member);
-        self.members.get(member)
-    }
-
-    /// A warning if there are members that were not looked for.
-    fn ignored(&self, id: &str, kind: &str) -> Option<String> {
-        let known = self.known.borrow();
-        let ignored: Vec<_> = self
-            .members
-            .keys()
-            .filter(|member| !known.contains(&***member))
-            .map(|member| format!("`{member}`"))
-            .collect();
-        let accepted: Vec<_> = known.iter().copied().collect();
-        (!ignored.is_empty()).then(|| {
-            let (ignored, accepted) = (ignored.join(", "), accepted.join(", "));
-            format!("node `{id}` ({kind}): {ignored} without effect: there are {accepted}")
-        })
-    }
-
-    pub(crate) fn unexpected(&self, member: &'static str, expected: &'static str) -> DefinitionError {
-        DefinitionError::Unexpected {
-            at: self.at.clone(),
-            member: member.to_owned(),
-            found: self
-                .members
-                .get(member)
-                .map_or_else(|| "nothing".to_owned(), shown),
-            expected,
-        }
-    }
-
-    pub(crate) fn missing(&self, member: &'static str) -> DefinitionError {
-        let at = self.at.clone();
-        DefinitionError::Missing { at, member }
-    }
-
-    pub(crate) fn text(&self, member: &'static str) -> Result<Option<&'v str>, DefinitionError> {
-        match self.get(member) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.unexpected(member, "text")),
-        }
-    }
-
-    pub(crate) fn needed(&self, member: &'static str) -> Result<&'v str, DefinitionError> {
-        self.text(member)?.ok_or_else(|| self.missing(member))
-    }
-
+/// Readers for members that only graphs have.
+impl Object<'_> {
     /// An identifier: text, or a number converted to text.
     fn id(&self, member: &'static str) -> Result<String, DefinitionError> {
         match self.get(member) {
-            None | Some(Value::Null) => Err(self.missing(member)),
+            None => Err(self.missing(member)),
             Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
             Some(Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(number.to_string()),
             Some(_) => Err(self.unexpected(member, "text that is not empty, or a whole number")),
@@ -407,13 +328,11 @@ impl<'v> Object<'v> {
     }
 
     fn time(&self, member: &'static str) -> Result<Option<Duration>, DefinitionError> {
-        match self.get(member) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(ms @ ..=TIME_MAX_MS) => Ok(Some(Duration::from_millis(ms))),
-                _ => Err(self.unexpected(member, "whole milliseconds, at most 86400000")),
-            },
-        }
+        let time = |value: &Value| match value.as_u64() {
+            Some(ms @ ..=TIME_MAX_MS) => Ok(Duration::from_millis(ms)),
+            _ => Err(self.unexpected(member, "whole milliseconds, at most 86400000")),
+        };
+        self.get(member).map(time).transpose()
     }
 
     fn attempts(&self, member: &'static str) -> Result<u32, DefinitionError> {
@@ -450,48 +369,5 @@ impl<'v> Object<'v> {
             }
             Some(_) => Err(self.unexpected("fallback", expected)),
         }
-    }
-
-    fn list<T>(
-        &self,
-        member: &'static str,
-        read: impl Fn(&Object<'_>) -> Result<T, DefinitionError>,
-    ) -> Result<Vec<T>, DefinitionError> {
-        let list = match self.get(member) {
-            None => return Err(self.missing(member)),
-            Some(Value::Array(list)) if !list.is_empty() => list,
-            Some(_) => return Err(self.unexpected(member, "a list that is not empty")),
-        };
-        if list.len() > NODES_MAX {
-            return Err(DefinitionError::TooMany {
-                what: member,
-                found: list.len(),
-                max: NODES_MAX,
-            });
-        }
-        let place = |index| format!("{member}[{index}]");
-        list.iter()
-            .enumerate()
-            .map(|(index, value)| read(&Object::new(place(index), value)?))
-            .collect()
-    }
-}
-
-/// A value for an error message, shortened.
-pub(crate) fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= SHOWN_MAX {
-        return text;
-    }
-    let start: String = text.chars().take(SHOWN_MAX).collect();
-    format!("{start}…")
-}
-
-/// The parser's message without its position, which the error has in fields of its own.
-fn reason_of(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
     }
 }

@@ -22,6 +22,7 @@ mod evaluator;
 mod failure;
 mod graph;
 pub mod jdm;
+mod object;
 mod observer;
 mod offline;
 mod openapi;
@@ -39,7 +40,7 @@ pub use arguments::{argument_list, arguments, is_list};
 pub use builtin_task::{BuiltinTask, Operand, Operation, Request, ResultMode};
 pub use bundle::{
     Bundle, BundleErrors, Schemas, SourceParser, SourceProblem, StoredTest, Template, WorkflowFiles,
-    is_workflow_file,
+    escape_markup, is_workflow_file,
 };
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};

@@ -96,12 +96,13 @@ impl CodeGrant {
         let failed = |cause: String| unavailable("token_endpoint", &metadata.token, &cause);
         let (request, body) = self.request(&client.settings, metadata);
         let sent = fetcher.send(request, body).await;
-        let (status, body) = sent.map_err(|error| failed(error.to_string()))?;
+        let response = sent.map_err(|error| failed(error.to_string()))?;
+        let (status, body) = (response.status(), response.body());
         if status.is_success() {
-            return serde_json::from_slice(&body)
+            return serde_json::from_slice(body)
                 .map_err(|error| failed(format!("its response is not one with an ID token: {error}")));
         }
-        let error = serde_json::from_slice::<TokenError>(&body).map_or(String::new(), |body| body.error);
+        let error = serde_json::from_slice::<TokenError>(body).map_or(String::new(), |body| body.error);
         if error == "invalid_grant" {
             return Err(LoginError::Code);
         }
@@ -167,11 +168,12 @@ async fn userinfo(
         .header(ACCEPT, "application/json")
         .header(AUTHORIZATION, format!("Bearer {access_token}"));
     let sent = fetcher.send(request, Bytes::new()).await;
-    let (status, body) = sent.map_err(|error| failed(error.to_string()))?;
+    let response = sent.map_err(|error| failed(error.to_string()))?;
+    let (status, body) = (response.status(), response.body());
     if status != StatusCode::OK {
         return Err(failed(FetchError::Status(status.as_u16()).to_string()));
     }
-    let claims: Map<String, Value> = serde_json::from_slice(&body)
+    let claims: Map<String, Value> = serde_json::from_slice(body)
         .map_err(|error| failed(format!("its response is not a JSON object of claims: {error}")))?;
     // OpenID Connect Core 1.0, 5.3.2: of another user, they must not be used.
     if claims.get("sub").and_then(Value::as_str) != Some(subject) {

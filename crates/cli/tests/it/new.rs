@@ -150,12 +150,7 @@ fn a_new_folder_of_records_answers_as_its_readme_says() {
             None => ("POST", request),
         };
         let target = url.strip_prefix("http://127.0.0.1:8080").unwrap();
-        let mut client = serving.connect();
-        let length = body.len();
-        client.send(format!(
-            "{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
-        ));
-        let answer = client.response();
+        let answer = serving.connect().ask(method, target, "", body);
         asked.push((answer.status, answer.text().to_owned()));
     }
     let record =

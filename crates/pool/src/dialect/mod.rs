@@ -232,7 +232,8 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     written.expect("memory takes every text");
 }
 
-fn latin1(bytes: &[u8]) -> String {
+/// Each byte as one character.
+pub fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 

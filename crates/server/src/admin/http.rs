@@ -150,55 +150,42 @@ impl Events {
 }
 
 impl Response {
-    pub(crate) fn text(content_type: &'static str, text: String) -> Self {
+    fn new(status: u16, content_type: &'static str, body: Body) -> Self {
         Self {
-            status: 200,
+            status,
             content_type,
             allow: None,
             location: None,
-            body: Body::Whole(text.into_bytes()),
+            body,
         }
     }
 
+    pub(crate) fn text(content_type: &'static str, text: String) -> Self {
+        Self::new(200, content_type, Body::Whole(text.into_bytes()))
+    }
+
     pub(crate) fn json(status: u16, value: &serde_json::Value) -> Self {
-        Self {
+        Self::new(
             status,
-            content_type: "application/json",
-            allow: None,
-            location: None,
-            body: Body::Whole(format!("{value}\n").into_bytes()),
-        }
+            "application/json",
+            Body::Whole(format!("{value}\n").into_bytes()),
+        )
     }
 
     /// Serializes the value straight into the body, without a [`serde_json::Value`] in between: for long responses.
     pub(crate) fn written(value: &impl serde::Serialize) -> Self {
         let mut body = serde_json::to_vec(value).expect("what has only texts for keys is JSON");
         body.push(b'\n');
-        Self {
-            status: 200,
-            content_type: "application/json",
-            allow: None,
-            location: None,
-            body: Body::Whole(body),
-        }
+        Self::new(200, "application/json", Body::Whole(body))
     }
 
     /// The OpenAPI document of the routes.
     pub(crate) fn openapi(document: &Tagged) -> Self {
-        Self {
-            body: Body::Whole(document.body.to_vec()),
-            ..Self::text("application/json", String::new())
-        }
+        Self::new(200, "application/json", Body::Whole(document.body.to_vec()))
     }
 
     pub(crate) fn events(events: Events) -> Self {
-        Self {
-            status: 200,
-            content_type: "application/x-ndjson",
-            allow: None,
-            location: None,
-            body: Body::Events(Box::new(events)),
-        }
+        Self::new(200, "application/x-ndjson", Body::Events(Box::new(events)))
     }
 
     /// An error as problem details (RFC 9457).
@@ -213,19 +200,16 @@ impl Response {
     }
 
     pub(crate) fn of_releases(response: ReleaseResponse) -> Self {
-        let body = response
-            .body
-            .map_or_else(Vec::new, |body| format!("{body}\n").into_bytes());
+        let content_type = if response.status < 400 {
+            "application/json"
+        } else {
+            "application/problem+json"
+        };
+        let body = response.body.map_or_else(String::new, |body| format!("{body}\n"));
         Self {
-            status: response.status,
-            content_type: if response.status < 400 {
-                "application/json"
-            } else {
-                "application/problem+json"
-            },
             allow: response.allow,
             location: response.location,
-            body: Body::Whole(body),
+            ..Self::new(response.status, content_type, Body::Whole(body.into_bytes()))
         }
     }
 
@@ -432,7 +416,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if head.expects_continue {
             self.write(reply::CONTINUE).await.map_err(|_| NoRequest::Gone)?;
         }
-        let mut decoder = Decoder::new(head.framing, service.body_bytes_max(head.method(), head.path()))?;
+        let mut decoder = Decoder::new(head.framing);
+        decoder.limit(service.body_bytes_max(head.method(), head.path()))?;
         let mut body = Vec::new();
         loop {
             let used = match decoder.step(&self.input)? {

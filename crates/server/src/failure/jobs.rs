@@ -4,20 +4,20 @@ use std::{fmt, sync::Arc};
 
 use forebay_jobs::JobError;
 
-use super::{Class, Refusal};
+use super::Refusal;
 
 /// An error of durable jobs, except errors of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct JobFailure(pub(super) Arc<JobError>);
 
 impl JobFailure {
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn status(&self) -> u16 {
         match &*self.0 {
-            JobError::NotFound { .. } => Class::NotFound,
-            JobError::OtherRequest { .. } => Class::Unprocessable,
-            JobError::Full { .. } | JobError::BytesFull { .. } => Class::Overload,
-            JobError::Running | JobError::Over { .. } => Class::Conflict,
-            JobError::Foreign { .. } | JobError::Store(_) => Class::Internal,
+            JobError::NotFound { .. } => 404,
+            JobError::OtherRequest { .. } => 422,
+            JobError::Full { .. } | JobError::BytesFull { .. } => 503,
+            JobError::Running | JobError::Over { .. } => 409,
+            JobError::Foreign { .. } | JobError::Store(_) => 500,
         }
     }
 }

@@ -4,8 +4,6 @@ use std::fmt::{self, Write as _};
 
 use forebay_pg::{Code, PgError, Source};
 
-use super::Class;
-
 /// An error from a database or its connection. Clients see errors they caused; errors of the statement or the database go to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SqlFailure {
@@ -30,25 +28,25 @@ impl SqlFailure {
         failure
     }
 
-    /// The failure class by the class of the SQLSTATE (manual, appendix A).
-    pub(super) fn class(&self) -> Class {
+    /// The status by the class of the SQLSTATE (manual, appendix A).
+    pub(super) fn status(&self) -> u16 {
         match self.error.code() {
             Code::State(state) => match state.as_bytes() {
                 // Data exceptions: the value is not a number, or is too large for its type.
-                [b'2', b'2', ..] => Class::BadInput,
+                [b'2', b'2', ..] => 400,
                 // Constraint violations.
-                [b'2', b'3', ..] => Class::Conflict,
+                [b'2', b'3', ..] => 409,
                 // Raised by database functions for their callers.
-                b"P0001" => Class::Unprocessable,
-                b"57014" => Class::Deadline,
+                b"P0001" => 422,
+                b"57014" => 504,
                 // Transaction conflicts, and a server that is starting, stopping or overloaded.
-                b"40001" | b"40P01" | [b'0', b'8', ..] | [b'5', b'3' | b'7', ..] => Class::Overload,
-                _ => Class::Internal,
+                b"40001" | b"40P01" | [b'0', b'8', ..] | [b'5', b'3' | b'7', ..] => 503,
+                _ => 500,
             },
-            Code::Timeout => Class::Deadline,
-            Code::Full | Code::Unreachable | Code::Cancelled => Class::Overload,
-            Code::Broken => Class::BadGateway,
-            Code::RolledBack | Code::TooLarge | Code::Session | Code::NotSendable => Class::Internal,
+            Code::Timeout => 504,
+            Code::Full | Code::Unreachable | Code::Cancelled => 503,
+            Code::Broken => 502,
+            Code::RolledBack | Code::TooLarge | Code::Session | Code::NotSendable => 500,
         }
     }
 
@@ -73,10 +71,7 @@ impl SqlFailure {
 
     /// Whether the client caused it.
     fn is_clients(&self) -> bool {
-        matches!(
-            self.class(),
-            Class::BadInput | Class::Conflict | Class::Unprocessable
-        )
+        matches!(self.status(), 400 | 409 | 422)
     }
 
     /// Logs the failure, unless a client caused it or the rate limit is reached. Returns whether it was logged.
@@ -112,10 +107,10 @@ impl fmt::Display for SqlFailure {
                     "transactions in database `{source}` stood in each other's way"
                 )
             }
-            (PgError::Server(_), _) if self.class() == Class::Deadline => {
+            (PgError::Server(_), _) if self.status() == 504 => {
                 write!(formatter, "database `{source}` has cancelled the statement")
             }
-            (PgError::Server(_), _) if self.class() == Class::Overload => {
+            (PgError::Server(_), _) if self.status() == 503 => {
                 write!(formatter, "database `{source}` takes no statements at the moment")
             }
             (_, Code::Unreachable) => write!(formatter, "database `{source}` cannot be reached"),

@@ -10,15 +10,16 @@ use std::{
 
 use super::{
     connection::{Exchange, Next},
-    head::Head,
     http1_client::Http1Client,
-    request_body::RequestBody,
+    lookup::{Arrival, Responder, Sent},
     socket::Stream,
 };
 use crate::{
+    failure::Refusal,
     reply::{self, Body, Delimiting, HeaderLines, Reply},
     route::Route,
     target::{BodyStream, End},
+    traces::Traced,
 };
 
 /// Bodies up to this size go out in one write with their head.
@@ -29,76 +30,19 @@ const COLLECTED_BYTES: usize = 64 * 1024;
 const FILE_PIECE_BYTES: u64 = 64 * 1024;
 
 impl<S: Stream> Exchange<S> {
-    /// Writes an error response and closes the connection: the bytes that follow may not be a request. Without a head, nothing is known
-    /// about the request.
-    pub(super) fn refuse(
-        &mut self,
-        reply: &Reply<'static>,
-        head: Option<&Head>,
-        id: &str,
-        route: Option<&Route>,
-    ) -> Next {
+    /// Writes an error response and closes the connection: the bytes that follow may not be a request.
+    pub(super) fn refuse(&mut self, refusal: &Refusal, arrival: &Arrival<'_>, route: Option<&Route>) -> Next {
+        let reply = arrival.refused(refusal, route);
         let Body::Bytes(body) = &reply.body else {
             unreachable!("refusals have a body in memory")
         };
         let length = Delimiting::Length(body.len() as u64);
-        self.put_head(reply, length, id, route, Last::Yes, head);
-        if head.is_none_or(|head| head.method() != "HEAD") {
+        self.put_head(&reply, length, arrival, route, Last::Yes);
+        if arrival.head.method() != "HEAD" {
             self.socket.output.extend_from_slice(body);
             self.sent.bytes = body.len() as u64;
         }
         Next::Close
-    }
-
-    /// Writes a response. The connection stays open if none of the request is left unread on it.
-    pub(super) async fn send(
-        &mut self,
-        mut reply: Reply<'_>,
-        head: &Head,
-        id: &str,
-        route: Option<&Route>,
-        mut body: RequestBody,
-    ) -> Next {
-        let is_head = head.method() == "HEAD";
-        let announced = reply.announced(is_head);
-        let delimiting = announced.map_or(Delimiting::Nothing, Delimiting::Length);
-        let content = std::mem::replace(&mut reply.body, Body::Empty);
-        if let Body::Stream(stream) = content {
-            if self.has_left().await {
-                return Next::Abort;
-            }
-            self.socket.begin_answer(self.limits.pace());
-            return self.send_stream(&reply, stream, head, id, route, body).await;
-        }
-        self.socket.begin_answer(self.limits.pace());
-        let last = Last::from(!head.keep_alive || body.is_withheld() || self.shall_end());
-        self.put_head(&reply, delimiting, id, route, last, Some(head));
-        let written = match content {
-            _ if is_head || announced.is_none() => Ok(()),
-            Body::Bytes(bytes) => self.write_body(&bytes).await,
-            Body::Borrowed(bytes) => self.write_body(bytes).await,
-            Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
-            Body::Empty | Body::Stream(_) => Ok(()),
-        };
-        match (written, last) {
-            (Err(_), _) => Next::Abort,
-            (Ok(()), Last::Yes) => Next::Close,
-            (Ok(()), Last::No) => self.after(&mut body).await,
-        }
-    }
-
-    /// Reads the rest of an answered request off the connection.
-    async fn after(&mut self, body: &mut RequestBody) -> Next {
-        if body.ended() {
-            return Next::KeepAlive;
-        }
-        if self.flush().await.is_err() {
-            return Next::Abort;
-        }
-        self.sent.at = Some(Instant::now());
-        let discarded = body.discard(&mut self.socket).await;
-        self.now = Instant::now();
-        if discarded { Next::KeepAlive } else { Next::Close }
     }
 
     /// Whether connections end with their next response and no further request has been read on this one.
@@ -110,33 +54,15 @@ impl<S: Stream> Exchange<S> {
         &mut self,
         reply: &Reply<'_>,
         delimiting: Delimiting,
-        id: &str,
+        arrival: &Arrival<'_>,
         route: Option<&Route>,
         last: Last,
-        head: Option<&Head>,
     ) {
-        let app = (self.is_secure || route.is_none()).then(|| self.thread.app());
-        let cors = route.and_then(|route| route.cors.as_ref()).zip(head);
-        let cors_headers = cors.map(|(cors, head)| cors.headers(head)).unwrap_or_default();
-        let fields = reply::Fields {
-            date: &self.thread.date(self.now),
-            request_id: id.as_bytes(),
-            transport_headers: match &app {
-                Some(app) if self.is_secure => &app.hsts,
-                _ => &[],
-            },
-            route_headers: match (route, &app) {
-                (Some(route), _) => route.headers.as_bytes(),
-                (None, Some(app)) => app.policies.headers.as_bytes(),
-                (None, None) => &[],
-            },
-            cors_headers: cors_headers.as_bytes(),
-            delimiting,
-        };
-        let close = last == Last::Yes;
-        let http10 = head.is_some_and(|head| head.is_http10);
         let output = &mut self.socket.output;
-        reply::put_head(output, reply.status, &reply.headers, &fields, close, http10);
+        arrival.with_fields(route, self.now, delimiting, |fields| {
+            let (close, http10) = (last == Last::Yes, arrival.head.is_http10);
+            reply::put_head(output, reply.status, &reply.headers, fields, close, http10);
+        });
         self.sent.status = reply.status;
     }
 
@@ -209,17 +135,99 @@ impl<S: Stream> Exchange<S> {
         self.sent.bytes += piece.len() as u64;
         Ok(())
     }
+}
+
+impl<S: Stream> Responder for Http1Client<'_, S> {
+    type Next = Next;
+
+    fn sent(&mut self) -> &mut Sent {
+        &mut self.exchange.sent
+    }
+
+    async fn finish(
+        &mut self,
+        arrival: &Arrival<'_>,
+        answered: Result<Reply<'_>, End>,
+        route: Option<&Route>,
+    ) -> Next {
+        if self.has_waited {
+            self.exchange.now = Instant::now();
+        }
+        let reply = match answered {
+            Ok(reply) => reply,
+            Err(End::Gone) => return Next::Abort,
+            Err(End::Refused(refusal)) => {
+                refusal.log(arrival.id);
+                if refusal.ends_connection() {
+                    return self.exchange.refuse(&refusal, arrival, route);
+                }
+                arrival.refused(&refusal, route)
+            }
+        };
+        self.send(reply, arrival, route).await
+    }
+
+    fn trace_written(&mut self, traced: Traced) {
+        self.exchange.socket.trace_written(traced);
+    }
+}
+
+impl<S: Stream> Http1Client<'_, S> {
+    /// Writes a response. The connection stays open if none of the request is left unread on it.
+    async fn send(&mut self, mut reply: Reply<'_>, arrival: &Arrival<'_>, route: Option<&Route>) -> Next {
+        let is_head = arrival.head.method() == "HEAD";
+        let announced = reply.announced(is_head);
+        let delimiting = announced.map_or(Delimiting::Nothing, Delimiting::Length);
+        let content = std::mem::replace(&mut reply.body, Body::Empty);
+        if let Body::Stream(stream) = content {
+            if self.exchange.has_left().await {
+                return Next::Abort;
+            }
+            self.exchange.socket.begin_answer(self.exchange.limits.pace());
+            return self.send_stream(&reply, stream, arrival, route).await;
+        }
+        let exchange = &mut *self.exchange;
+        exchange.socket.begin_answer(exchange.limits.pace());
+        let last = Last::from(!arrival.head.keep_alive || self.body.is_withheld() || exchange.shall_end());
+        exchange.put_head(&reply, delimiting, arrival, route, last);
+        let written = match content {
+            _ if is_head || announced.is_none() => Ok(()),
+            Body::Bytes(bytes) => exchange.write_body(&bytes).await,
+            Body::Borrowed(bytes) => exchange.write_body(bytes).await,
+            Body::File { file, offset, length } => exchange.write_file(&file, offset, length).await,
+            Body::Empty | Body::Stream(_) => Ok(()),
+        };
+        match (written, last) {
+            (Err(_), _) => Next::Abort,
+            (Ok(()), Last::Yes) => Next::Close,
+            (Ok(()), Last::No) => self.after().await,
+        }
+    }
+
+    /// Reads the rest of an answered request off the connection.
+    async fn after(&mut self) -> Next {
+        if self.body.ended() {
+            return Next::KeepAlive;
+        }
+        let exchange = &mut *self.exchange;
+        if exchange.flush().await.is_err() {
+            return Next::Abort;
+        }
+        exchange.sent.at = Some(Instant::now());
+        let discarded = self.body.discard(&mut exchange.socket).await;
+        exchange.now = Instant::now();
+        if discarded { Next::KeepAlive } else { Next::Close }
+    }
 
     /// Sends a body that arrives piece by piece.
     async fn send_stream(
         &mut self,
         reply: &Reply<'_>,
         mut stream: Box<dyn BodyStream + '_>,
-        head: &Head,
-        id: &str,
+        arrival: &Arrival<'_>,
         route: Option<&Route>,
-        mut body: RequestBody,
     ) -> Next {
+        let head = arrival.head;
         let delimiting = match (stream.announced(), head.is_http10 || stream.ends_connection()) {
             _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
             _ if reply.status == 101 => Delimiting::Upgrade,
@@ -228,21 +236,16 @@ impl<S: Stream> Exchange<S> {
             (None, true) => Delimiting::Close,
         };
         let is_last = matches!(delimiting, Delimiting::Close | Delimiting::Upgrade);
-        let goes_on = head.keep_alive && !is_last && !body.is_withheld() && !self.shall_end();
-        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), Some(head));
+        let goes_on = head.keep_alive && !is_last && !self.body.is_withheld() && !self.exchange.shall_end();
+        let last = Last::from(!goes_on);
+        self.exchange.put_head(reply, delimiting, arrival, route, last);
         if head.method() != "HEAD" && delimiting != Delimiting::Nothing {
             // The head goes out at once, however long the first piece takes.
-            if !stream.has_piece() && self.flush().await.is_err() {
+            if !stream.has_piece() && self.exchange.flush().await.is_err() {
                 return Next::Abort;
             }
             loop {
-                let mut client = Http1Client {
-                    socket: &mut self.socket,
-                    body: &mut body,
-                    idle_timeout: self.limits.idle_timeout,
-                    has_waited: true,
-                };
-                let next = stream.next(&mut client).await;
+                let next = stream.next(self).await;
                 let next = next.and_then(|piece| {
                     let last = piece.end.then(|| stream.trailers()).transpose()?;
                     Ok((piece, last))
@@ -251,15 +254,19 @@ impl<S: Stream> Exchange<S> {
                     Ok(next) => next,
                     Err(End::Refused(refusal)) => {
                         // The client cannot mistake the part for the whole.
-                        refusal.log_cut_off(id);
+                        refusal.log_cut_off(arrival.id);
                         return Next::Abort;
                     }
                     Err(End::Gone) => return Next::Abort,
                 };
-                let written = self.write_piece(&piece.bytes, delimiting, last.as_ref(), |cx| {
-                    stream.poll_ahead(cx);
-                });
-                if written.await.is_err() {
+                let ahead = |cx: &mut Context<'_>| stream.poll_ahead(cx);
+                let (bytes, last) = (&piece.bytes, last.as_ref());
+                if self
+                    .exchange
+                    .write_piece(bytes, delimiting, last, ahead)
+                    .await
+                    .is_err()
+                {
                     return Next::Abort;
                 }
                 if piece.end {
@@ -267,15 +274,11 @@ impl<S: Stream> Exchange<S> {
                 }
                 stream.grant(&piece);
             }
-            self.now = Instant::now();
+            self.exchange.now = Instant::now();
         }
         // The stream may hold a snapshot of the store, which reading the rest of the request does not need.
         drop(stream);
-        if goes_on {
-            self.after(&mut body).await
-        } else {
-            Next::Close
-        }
+        if goes_on { self.after().await } else { Next::Close }
     }
 }
 

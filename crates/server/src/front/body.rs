@@ -42,22 +42,27 @@ pub(crate) enum Step<'a> {
 }
 
 impl Decoder {
-    /// A decoder for a body of at most `max` bytes. A longer announced length is refused at once.
-    pub(crate) fn new(framing: Framing, max: u64) -> Result<Self, Refusal> {
-        let state = match framing {
-            Framing::None => State::Done,
-            Framing::Length(length) if length > max => {
-                return Err(Refusal::BodyTooLarge { body_bytes_max: max });
-            }
-            Framing::Length(length) => State::Length(length),
-            Framing::Chunked => State::ChunkSize,
-        };
-        Ok(Self {
-            state,
+    /// A decoder for a body of any length.
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self {
+            state: match framing {
+                Framing::None => State::Done,
+                Framing::Length(length) => State::Length(length),
+                Framing::Chunked => State::ChunkSize,
+            },
             taken: 0,
-            max,
+            max: u64::MAX,
             beside: 0,
-        })
+        }
+    }
+
+    /// Limits the body to `max` bytes before any of it is read. A longer announced length is refused at once.
+    pub(crate) fn limit(&mut self, max: u64) -> Result<(), Refusal> {
+        self.max = max;
+        match self.state {
+            State::Length(length) if length > max => Err(Refusal::BodyTooLarge { body_bytes_max: max }),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn ended(&self) -> bool {
@@ -193,7 +198,8 @@ mod tests {
 
     /// Decodes input that arrives in pieces of `piece` bytes; returns the body and what is left of the input.
     fn decode(framing: Framing, max: u64, input: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
-        let mut decoder = Decoder::new(framing, max)?;
+        let mut decoder = Decoder::new(framing);
+        decoder.limit(max)?;
         let (mut body, mut pending, mut arriving) = (Vec::new(), Vec::new(), input);
         loop {
             let used = match decoder.step(&pending)? {

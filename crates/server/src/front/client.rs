@@ -8,10 +8,13 @@ use std::{
     time::Instant,
 };
 
-use crate::{reply::HeaderLines, target::End};
+use crate::{failure::Refusal, reply::HeaderLines, target::End};
 
 /// The client of one request.
 pub(crate) trait Client {
+    /// Sets how long the body may be, and refuses it if it says that it is longer.
+    fn limit_body(&mut self, body_bytes_max: u64) -> Result<(), Refusal>;
+
     /// Whether the whole body has been read.
     fn body_ended(&self) -> bool;
 

@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    pin::pin,
     rc::Rc,
     task::Context,
     time::{Duration, Instant},
@@ -14,17 +13,12 @@ use super::{
     Limits,
     head::{Head, Parsed},
     http1_client::Http1Client,
-    lookup::{Arrival, Lookup, Unrouted, request_id},
+    lookup::{Arrival, Sent, request_id},
     request_body::RequestBody,
     socket::{Filled, Socket, Stream},
     thread::Thread,
 };
-use crate::{
-    failure::Refusal,
-    reply::Reply,
-    route::Route,
-    target::{End, Request},
-};
+use crate::{failure::Refusal, route::Route};
 
 /// Capacity that the head of an idle connection keeps.
 const KEPT_BYTES: usize = 1024;
@@ -66,24 +60,9 @@ pub(super) struct Exchange<S> {
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
     remote: Rc<Remote>,
-    /// Whether the current request came with TLS, to this server or to a proxy.
-    pub(super) is_secure: bool,
     /// When this task last waited: the current time for whatever it does until it waits again.
     pub(super) now: Instant,
     pub(super) sent: Sent,
-}
-
-/// Progress of the response to the current request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
-    /// 0 until the head is written.
-    pub(super) status: u16,
-    /// Body bytes that the kernel has accepted, or that are queued behind other responses.
-    pub(super) bytes: u64,
-    /// When the response was written, if the connection was waited for after that.
-    pub(super) at: Option<Instant>,
-    /// When the target had produced its response; only set for traced requests.
-    pub(super) answered: Option<Instant>,
 }
 
 /// Whether the connection is kept, closed or aborted after a request.
@@ -104,7 +83,6 @@ impl<S: Stream> Connection<S> {
             socket,
             thread,
             limits,
-            is_secure: matches!(remote.transport, Transport::Tls(_)),
             remote,
             now,
             sent: Sent::default(),
@@ -131,10 +109,9 @@ impl<S: Stream> Connection<S> {
                     // A refused head may be half parsed, so an empty one is logged.
                     let (thread, head) = (Rc::clone(&self.exchange.thread), Head::default());
                     let app = thread.app();
-                    let reply = app.policies.refused(&refusal, None, id);
-                    let next = self.exchange.refuse(&reply, None, id, None);
                     let remote = Rc::clone(&self.exchange.remote);
                     let arrival = Arrival::new(&app, &thread, &head, id, &remote, self.exchange.now);
+                    let next = self.exchange.refuse(&refusal, &arrival, None);
                     self.exchange.account(&arrival, None);
                     next
                 }
@@ -232,33 +209,12 @@ impl<S: Stream> Exchange<S> {
         let id = request_id(head, &generated);
         let remote = Rc::clone(&self.remote);
         let arrival = Arrival::new(&app, &thread, head, id, &remote, self.now);
-        self.is_secure = arrival.is_secure;
-        let (next, route) = match arrival.look_up() {
-            Lookup::Route(found) => {
-                let request = arrival.request(&found);
-                let route = found.target;
-                let (traced, trace) = arrival.trace(&request, route).unzip();
-                let next = {
-                    let answering = pin!(self.answer_route(&arrival, &request, route));
-                    forebay_trace::within(trace, answering).await
-                };
-                if let Some(mut traced) = traced {
-                    let Sent {
-                        status,
-                        bytes,
-                        answered,
-                        ..
-                    } = self.sent;
-                    traced.answered(answered, status, bytes);
-                    self.socket.trace_written(traced);
-                }
-                (next, Some(route))
-            }
-            Lookup::Unrouted(unrouted) => {
-                let route = unrouted.route;
-                (self.answer_unrouted(&arrival, unrouted).await, route)
-            }
+        let mut client = Http1Client {
+            body: RequestBody::new(head, self.limits),
+            exchange: self,
+            has_waited: false,
         };
+        let (next, route) = arrival.answer(&mut client).await;
         self.account(&arrival, route);
         next
     }
@@ -275,74 +231,6 @@ impl<S: Stream> Exchange<S> {
             None => Instant::now(),
         };
         arrival.account(route, status, bytes, over - arrival.at);
-    }
-
-    async fn answer_route(&mut self, arrival: &Arrival<'_>, request: &Request<'_>, route: &Route) -> Next {
-        let mut body = match RequestBody::new(request.head, route.body_bytes_max, self.limits) {
-            Ok(body) => body,
-            Err(refusal) => return self.refuse_request(&refusal, arrival, Some(route)),
-        };
-        let mut client = self.client(&mut body);
-        let answered = route.answer(request, &mut client).await;
-        let has_waited = client.has_waited;
-        if forebay_trace::current().is_some() {
-            self.sent.answered = Some(Instant::now());
-        }
-        self.finish(answered, has_waited, arrival, Some(route), body)
-            .await
-    }
-
-    async fn answer_unrouted<'a>(&mut self, arrival: &Arrival<'a>, unrouted: Unrouted<'a>) -> Next {
-        let route = unrouted.route;
-        // Nobody reads it, so its length does not matter.
-        let mut body = match RequestBody::new(arrival.head, u64::MAX, self.limits) {
-            Ok(body) => body,
-            Err(refusal) => return self.refuse_request(&refusal, arrival, route),
-        };
-        let mut client = self.client(&mut body);
-        let answered = arrival.answer_unrouted(unrouted, &mut client).await;
-        let has_waited = client.has_waited;
-        self.finish(answered, has_waited, arrival, route, body).await
-    }
-
-    fn client<'c>(&'c mut self, body: &'c mut RequestBody) -> Http1Client<'c, S> {
-        Http1Client {
-            socket: &mut self.socket,
-            body,
-            idle_timeout: self.limits.idle_timeout,
-            has_waited: false,
-        }
-    }
-
-    /// Sends a response, or the refusal in its place.
-    async fn finish(
-        &mut self,
-        answered: Result<Reply<'_>, End>,
-        has_waited: bool,
-        arrival: &Arrival<'_>,
-        route: Option<&Route>,
-        body: RequestBody,
-    ) -> Next {
-        if has_waited {
-            self.now = Instant::now();
-        }
-        let reply = match answered {
-            Ok(reply) => reply,
-            Err(End::Gone) => return Next::Abort,
-            Err(End::Refused(refusal)) => {
-                refusal.log(arrival.id);
-                if refusal.ends_connection() {
-                    return self.refuse_request(&refusal, arrival, route);
-                }
-                arrival.refused(&refusal, route)
-            }
-        };
-        self.send(reply, arrival.head, arrival.id, route, body).await
-    }
-
-    fn refuse_request(&mut self, refusal: &Refusal, arrival: &Arrival<'_>, route: Option<&Route>) -> Next {
-        let reply = arrival.refused(refusal, route);
-        self.refuse(&reply, Some(arrival.head), arrival.id, route)
     }
 }
 

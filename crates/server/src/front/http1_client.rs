@@ -4,29 +4,29 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use super::{
-    Client,
-    request_body::RequestBody,
-    socket::{Socket, Stream},
-};
+use super::{Client, connection::Exchange, request_body::RequestBody, socket::Stream};
 use crate::{
+    failure::Refusal,
     reply::{self, HeaderLines},
     target::End,
 };
 
 /// The client of the current request of a connection.
 pub(super) struct Http1Client<'a, S> {
-    pub(super) socket: &'a mut Socket<S>,
-    pub(super) body: &'a mut RequestBody,
-    pub(super) idle_timeout: Duration,
+    pub(super) exchange: &'a mut Exchange<S>,
+    pub(super) body: RequestBody,
     /// Whether the task may have waited.
     pub(super) has_waited: bool,
 }
 
 impl<S: Stream> Client for Http1Client<'_, S> {
+    fn limit_body(&mut self, body_bytes_max: u64) -> Result<(), Refusal> {
+        self.body.limit(body_bytes_max)
+    }
+
     fn body_ended(&self) -> bool {
         self.body.ended()
     }
@@ -37,7 +37,7 @@ impl<S: Stream> Client for Http1Client<'_, S> {
 
     fn permit_body(&mut self) {
         if self.body.take_continue() {
-            self.socket.output.extend_from_slice(reply::CONTINUE);
+            self.exchange.socket.output.extend_from_slice(reply::CONTINUE);
         }
     }
 
@@ -48,7 +48,8 @@ impl<S: Stream> Client for Http1Client<'_, S> {
         deadline: Option<Instant>,
         take: &mut dyn FnMut(&[u8]),
     ) -> Poll<Result<(), End>> {
-        self.body.poll_read(self.socket, cx, room, deadline, take)
+        let socket = &mut self.exchange.socket;
+        self.body.poll_read(socket, cx, room, deadline, take)
     }
 
     fn give_back(&mut self, body: Vec<u8>) {
@@ -60,27 +61,27 @@ impl<S: Stream> Client for Http1Client<'_, S> {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.socket.poll_gone(cx)
+        self.exchange.socket.poll_gone(cx)
     }
 
     fn poll_limit(&mut self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
-        self.socket.poll_limit(cx, limit)
+        self.exchange.socket.poll_limit(cx, limit)
     }
 
     fn waker_for_others(&self, cx: &Context<'_>) -> Waker {
-        self.socket.waker_for_others(cx)
+        self.exchange.socket.waker_for_others(cx)
     }
 
     fn is_draining(&self) -> bool {
-        self.socket.is_draining()
+        self.exchange.socket.is_draining()
     }
 
     fn begin_wait(&mut self) -> bool {
         self.has_waited = true;
-        self.socket.has_unwritten()
+        self.exchange.socket.has_unwritten()
     }
 
     fn flush(&mut self) -> Pin<Box<dyn Future<Output = io::Result<()>> + '_>> {
-        Box::pin(self.socket.flush_while(self.idle_timeout, |_| ()))
+        Box::pin(self.exchange.flush())
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     cell::{OnceCell, RefCell},
+    pin::pin,
     ptr,
     rc::Rc,
     sync::{Arc, Once},
@@ -20,7 +21,7 @@ use crate::{
     failure::Refusal,
     logging::Access,
     policy::admit,
-    reply::{Body, HeaderLines, Reply},
+    reply::{Body, Delimiting, Fields, HeaderLines, Reply},
     route::Route,
     target::{Cors, End, Request, Upstream, Via},
     traces::Traced,
@@ -36,7 +37,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Where a request leads.
 #[derive(Debug)]
-pub(super) enum Lookup<'r, 'p> {
+enum Lookup<'r, 'p> {
     /// To a route's target.
     Route(Found<'r, 'p, Route>),
     /// To no target.
@@ -225,6 +226,38 @@ pub(super) struct Arrival<'a> {
     rewritten: OnceCell<Box<Rewritten<'a>>>,
 }
 
+/// Sends the response to one request in the way of its protocol.
+pub(super) trait Responder: Client {
+    /// What becomes of the connection.
+    type Next;
+
+    fn sent(&mut self) -> &mut Sent;
+
+    /// Sends a response, or the refusal in its place.
+    async fn finish(
+        &mut self,
+        arrival: &Arrival<'_>,
+        answered: Result<Reply<'_>, End>,
+        route: Option<&Route>,
+    ) -> Self::Next;
+
+    /// Ends a trace once the response has been written.
+    fn trace_written(&mut self, traced: Traced);
+}
+
+/// Progress of the response to a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// 0 until the head is written.
+    pub(super) status: u16,
+    /// Body bytes that the kernel has accepted, or that are queued behind other responses.
+    pub(super) bytes: u64,
+    /// When the response was written, if the connection was waited for after that.
+    pub(super) at: Option<Instant>,
+    /// When the target had produced its response; only set for traced requests.
+    pub(super) answered: Option<Instant>,
+}
+
 /// A request as a route with `rewrite` has sent it on.
 #[derive(Debug)]
 struct Rewritten<'a> {
@@ -273,7 +306,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Where it leads.
-    pub(super) fn look_up<'s>(&'s self) -> Lookup<'a, 's> {
+    fn look_up<'s>(&'s self) -> Lookup<'a, 's> {
         match Lookup::of(self.app, self.head, self.id, self.tls_port) {
             Lookup::Route(found) => match found.target.target.rewrite() {
                 Some(template) => self.rewrite(&found, template),
@@ -300,8 +333,39 @@ impl<'a> Arrival<'a> {
         lookup
     }
 
+    /// Answers the request by the means of its protocol. Also returns the route that it was for, if there is one.
+    pub(super) async fn answer<R: Responder>(&self, responder: &mut R) -> (R::Next, Option<&'a Route>) {
+        let found = match self.look_up() {
+            Lookup::Route(found) => found,
+            Lookup::Unrouted(unrouted) => {
+                let route = unrouted.route;
+                let answered = self.answer_unrouted(unrouted, responder).await;
+                return (responder.finish(self, answered, route).await, route);
+            }
+        };
+        let request = self.request(&found);
+        let route = found.target;
+        let (traced, trace) = self.trace(&request, route).unzip();
+        let next = {
+            let answering = pin!(async {
+                let answered = route.answer(&request, responder).await;
+                if forebay_trace::current().is_some() {
+                    responder.sent().answered = Some(Instant::now());
+                }
+                responder.finish(self, answered, Some(route)).await
+            });
+            forebay_trace::within(trace, answering).await
+        };
+        if let Some(mut traced) = traced {
+            let sent = *responder.sent();
+            traced.answered(sent.answered, sent.status, sent.bytes);
+            responder.trace_written(traced);
+        }
+        (next, Some(route))
+    }
+
     /// Answers a request that no target answers.
-    pub(super) async fn answer_unrouted(
+    async fn answer_unrouted(
         &self,
         unrouted: Unrouted<'a>,
         client: &mut dyn Client,
@@ -322,10 +386,31 @@ impl<'a> Arrival<'a> {
     /// The response to a request that is refused.
     pub(super) fn refused(&self, refusal: &Refusal, route: Option<&Route>) -> Reply<'static> {
         let Some(route) = route else {
-            return self.app.policies.refused(refusal, Some(self.head), self.id);
+            return self.app.policies.refused(refusal, self.head, self.id);
         };
         let via = self.via().filter(|via| !ptr::eq(via.route, route));
         route.refused(via, refusal, self.head, self.id)
+    }
+
+    /// Has the fields written that the server adds to those of a response.
+    pub(super) fn with_fields<T>(
+        &self,
+        route: Option<&Route>,
+        now: Instant,
+        delimiting: Delimiting,
+        write: impl FnOnce(&Fields<'_>) -> T,
+    ) -> T {
+        let cors = route.and_then(|route| route.cors.as_ref());
+        let cors_headers = cors.map(|cors| cors.headers(self.head)).unwrap_or_default();
+        let route_headers = route.map_or(&self.app.policies.headers, |route| &route.headers);
+        write(&Fields {
+            date: &self.thread.date(now),
+            request_id: self.id.as_bytes(),
+            transport_headers: if self.is_secure { &self.app.hsts } else { &[] },
+            route_headers: route_headers.as_bytes(),
+            cors_headers: cors_headers.as_bytes(),
+            delimiting,
+        })
     }
 
     /// The route that has rewritten the request, if one has.
@@ -338,7 +423,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// The request for the target of a route.
-    pub(super) fn request<'b, 's: 'b>(&'s self, found: &'b Found<'a, 's, Route>) -> Request<'b> {
+    fn request<'b, 's: 'b>(&'s self, found: &'b Found<'a, 's, Route>) -> Request<'b> {
         self.request_for(found.pattern, &found.params, found.rest, found.target.deadline)
     }
 
@@ -371,7 +456,7 @@ impl<'a> Arrival<'a> {
     }
 
     /// Starts tracing the request if somebody wants that.
-    pub(super) fn trace(&self, request: &Request<'_>, route: &Route) -> Option<(Traced, Trace)> {
+    fn trace(&self, request: &Request<'_>, route: &Route) -> Option<(Traced, Trace)> {
         let traced = self.thread.shared.traces.begin(request, route)?;
         let trace = traced.trace().clone();
         let _ = self.trace.set(trace.clone());

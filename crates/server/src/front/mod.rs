@@ -52,7 +52,6 @@ use crate::{app::App, compression, config::Server, traces::Traces};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) header_bytes_max: usize,
-    pub(crate) body_bytes_max: u64,
     pub(crate) header_timeout: Duration,
     pub(crate) body_timeout: Duration,
     pub(crate) idle_timeout: Duration,
@@ -70,7 +69,6 @@ impl Limits {
     fn of(server: &Server) -> Self {
         Self {
             header_bytes_max: usize::try_from(server.header_bytes_max).unwrap_or(usize::MAX),
-            body_bytes_max: server.body_bytes_max,
             header_timeout: server.header_timeout,
             body_timeout: server.body_timeout,
             idle_timeout: server.idle_timeout,

@@ -62,10 +62,10 @@ fn put_trailer(trailers: &mut HeaderLines, line: &[u8]) -> Result<(), Refusal> {
 }
 
 impl RequestBody {
-    pub(crate) fn new(head: &Head, body_bytes_max: u64, limits: Limits) -> Result<Self, Refusal> {
-        let decoder = Decoder::new(head.framing, body_bytes_max)?;
+    pub(crate) fn new(head: &Head, limits: Limits) -> Self {
+        let decoder = Decoder::new(head.framing);
         let continue_due = head.expects_continue && !decoder.ended();
-        Ok(Self {
+        Self {
             decoder,
             continue_due,
             limits,
@@ -76,7 +76,12 @@ impl RequestBody {
             is_tunnel: false,
             trailers: HeaderLines::default(),
             given_back: Bytes::new(),
-        })
+        }
+    }
+
+    /// Sets how long the body may be, and refuses it if it says that it is longer.
+    pub(crate) fn limit(&mut self, body_bytes_max: u64) -> Result<(), Refusal> {
+        self.decoder.limit(body_bytes_max)
     }
 
     /// Whether the whole body has been read.

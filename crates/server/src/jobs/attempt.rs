@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use forebay_jobs::{Content, Job, Outcome};
-use forebay_pool::{Connection, Failure, FilePart, NoAnswer, RequestParts, Whole};
+use forebay_pool::{Connection, Failure, FilePart, NoAnswer, RequestParts, Whole, latin1};
 use serde::{Deserialize, Serialize};
 
 use super::JobRoute;
@@ -39,11 +39,6 @@ pub(crate) struct RequestHead {
 pub(crate) struct ResponseHead {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-}
-
-/// Bytes as a text of Latin-1.
-pub(crate) fn latin1(bytes: &[u8]) -> String {
-    bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
 /// The bytes of a text of Latin-1.

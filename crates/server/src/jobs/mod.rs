@@ -23,7 +23,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-pub(crate) use self::attempt::{RequestHead, ResponseHead, latin1};
+pub(crate) use self::attempt::{RequestHead, ResponseHead};
 use crate::{
     failure::Refusal,
     store::{OpenStore, now_ms},
@@ -377,7 +377,7 @@ fn tell(job: &Job) {
     }
 }
 
-fn random() -> Result<u128, Refusal> {
+pub(crate) fn random() -> Result<u128, Refusal> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| Refusal::NoRandomNumbers {
         reason: error.to_string(),

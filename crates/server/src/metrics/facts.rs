@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use forebay_acme::Progress;
 use forebay_jobs::QueueFacts;
 use forebay_pg::{BOUNDS_US, Durations};
-use forebay_pool::{EndCause, Readiness, Status};
+use forebay_pool::{EndCause, Readiness};
 use forebay_script::Counted;
 use forebay_upstream::Group;
 
@@ -21,7 +21,7 @@ use crate::{
     front::ConnectionCounts,
     otlp::OUTCOMES,
     policy::cache::{self, CacheTotals},
-    sources::{Database, DatabaseFacts},
+    sources::DatabaseFacts,
     store::StoreFacts,
 };
 
@@ -101,11 +101,36 @@ pub(crate) struct Histogram {
     pub(crate) sum: f64,
 }
 
+/// The value of a family for an item.
+type Value<T> = fn(&T) -> f64;
+
 impl dyn Sink + '_ {
-    /// A family with a single sample.
-    pub(super) fn one(&mut self, family: &Family, values: &[&str], value: f64) {
+    /// A family with a single sample, without labels.
+    fn one(&mut self, family: &Family, value: f64) {
+        self.put(family, [([], value)]);
+    }
+
+    /// A family with the values of the labels of each sample.
+    fn put<'s, const LABELS: usize>(
+        &mut self,
+        family: &Family,
+        samples: impl IntoIterator<Item = ([&'s str; LABELS], f64)>,
+    ) {
         self.family(family);
-        self.sample(family, values, value);
+        for (labels, value) in samples {
+            self.sample(family, &labels, value);
+        }
+    }
+
+    /// Families with a sample for each of the items, labelled with its name.
+    fn put_each<'i, T: 'i>(
+        &mut self,
+        items: &(impl Iterator<Item = (&'i str, &'i T)> + Clone),
+        families: &[(&Family, Value<T>)],
+    ) {
+        for (family, value) in families {
+            self.put(family, items.clone().map(|(name, item)| ([name], value(item))));
+        }
     }
 
     pub(super) fn durations(&mut self, family: &Family, of: &str, durations: &Durations) {
@@ -142,122 +167,91 @@ pub(crate) fn write(facts: &Facts, sink: &mut dyn Sink) {
     for (release, state) in &facts.workflow_releases {
         sink.sample(&families::WORKFLOW_RELEASES, &[&release.to_string(), state], 1.0);
     }
-    sink.family(&families::WORKFLOW_RUNS_OPEN);
-    if let Some(open) = facts.kept_runs_open {
-        sink.sample(&families::WORKFLOW_RUNS_OPEN, &[], open as f64);
-    }
+    let open = facts.kept_runs_open.map(|open| ([], open as f64));
+    sink.put(&families::WORKFLOW_RUNS_OPEN, open);
     jobs(sink, &facts.jobs);
     databases(sink, &facts.databases);
     proxies(sink, &facts.proxies);
     pools(sink, &facts.pools);
 }
 
-/// The value of a gauge for a queue.
-type Gauge = fn(&QueueFacts) -> f64;
+/// Items with their names.
+fn named<T>(items: &[(String, T)]) -> impl Iterator<Item = (&str, &T)> + Clone {
+    items.iter().map(|(name, item)| (&**name, item))
+}
 
 fn jobs(sink: &mut dyn Sink, queues: &[QueueFacts]) {
-    let gauges: [(_, Gauge); 4] = [
-        (&families::JOBS_WAITING, |facts| facts.waiting as f64),
-        (&families::JOBS_RUNNING, |facts| facts.running as f64),
-        (&families::JOBS_BYTES, |facts| facts.bytes as f64),
-        (&families::JOBS_OLDEST, |facts| facts.oldest_ms as f64 / 1e3),
-    ];
-    for (family, value) in gauges {
-        sink.family(family);
-        for facts in queues {
-            sink.sample(family, &[&facts.queue], value(facts));
-        }
-    }
-    sink.family(&families::JOBS_ENDED);
-    for facts in queues {
-        sink.sample(&families::JOBS_ENDED, &[&facts.queue, "done"], facts.done as f64);
-        sink.sample(
-            &families::JOBS_ENDED,
-            &[&facts.queue, "failed"],
-            facts.failed as f64,
-        );
-    }
+    let queues = queues.iter().map(|facts| (&*facts.queue, facts));
+    sink.put_each(
+        &queues,
+        &[
+            (&families::JOBS_WAITING, |facts| facts.waiting as f64),
+            (&families::JOBS_RUNNING, |facts| facts.running as f64),
+            (&families::JOBS_BYTES, |facts| facts.bytes as f64),
+            (&families::JOBS_OLDEST, |facts| facts.oldest_ms as f64 / 1e3),
+        ],
+    );
+    let ended = |(name, facts): (_, &QueueFacts)| {
+        let (done, failed) = (facts.done as f64, facts.failed as f64);
+        [([name, "done"], done), ([name, "failed"], failed)]
+    };
+    sink.put(&families::JOBS_ENDED, queues.flat_map(ended));
 }
 
 fn server(sink: &mut dyn Sink, facts: &Facts) {
-    sink.one(&families::BUILD_INFO, &[facts.version], 1.0);
-    sink.one(&families::START_TIME, &[], facts.started_at.as_secs_f64());
-    sink.one(&families::CPU, &[], facts.process.cpu.as_secs_f64());
+    sink.put(&families::BUILD_INFO, [([facts.version], 1.0)]);
+    sink.one(&families::START_TIME, facts.started_at.as_secs_f64());
+    sink.one(&families::CPU, facts.process.cpu.as_secs_f64());
     if let Some(bytes) = facts.process.rss_bytes {
-        sink.one(&families::RSS, &[], bytes as f64);
+        sink.one(&families::RSS, bytes as f64);
     }
     if let Some(fds) = facts.process.open_fds {
-        sink.one(&families::OPEN_FDS, &[], fds as f64);
+        sink.one(&families::OPEN_FDS, fds as f64);
     }
-    sink.one(&families::GENERATION, &[], facts.generation as f64);
-    sink.one(&families::RELOADS_REFUSED, &[], facts.reloads_refused as f64);
-    sink.one(&families::LOG_LINES_LOST, &[], facts.log_lines_lost as f64);
+    sink.one(&families::GENERATION, facts.generation as f64);
+    sink.one(&families::RELOADS_REFUSED, facts.reloads_refused as f64);
+    sink.one(&families::LOG_LINES_LOST, facts.log_lines_lost as f64);
     for (family, counts) in [
         (&families::TRACE_SPANS, facts.trace_spans),
         (&families::LOG_RECORDS, facts.log_records),
         (&families::METRIC_POSTS, facts.metric_posts),
     ] {
-        sink.family(family);
-        for (outcome, count) in OUTCOMES.iter().zip(counts.into_iter().flatten()) {
-            sink.sample(family, &[outcome], count as f64);
-        }
+        let counts = OUTCOMES.iter().zip(counts.into_iter().flatten());
+        sink.put(family, counts.map(|(outcome, count)| ([*outcome], count as f64)));
     }
-    sink.family(&families::CERTIFICATE_EXPIRY);
-    for certificate in &facts.certificates {
-        if let Some(expires_at) = certificate.expires_at {
-            sink.sample(
-                &families::CERTIFICATE_EXPIRY,
-                &[&certificate.name],
-                expires_at.as_secs_f64(),
-            );
-        }
-    }
-    sink.one(&families::CONNECTIONS_OPEN, &[], facts.connections.open as f64);
-    sink.one(
-        &families::CONNECTIONS_ACCEPTED,
-        &[],
-        facts.connections.accepted as f64,
-    );
-    sink.one(
-        &families::CONNECTIONS_TURNED_AWAY,
-        &[],
-        facts.connections.turned_away as f64,
-    );
-    sink.one(
-        &families::CONNECTIONS_TOO_SLOW,
-        &[],
-        facts.connections.too_slow as f64,
-    );
+    let expiry = |certificate: &CertificateFacts| Some(certificate.expires_at?.as_secs_f64());
+    let certificates = facts.certificates.iter();
+    let certificates = certificates.filter_map(|of| Some(([&*of.name], expiry(of)?)));
+    sink.put(&families::CERTIFICATE_EXPIRY, certificates);
+    let connections = &facts.connections;
+    sink.one(&families::CONNECTIONS_OPEN, connections.open as f64);
+    sink.one(&families::CONNECTIONS_ACCEPTED, connections.accepted as f64);
+    sink.one(&families::CONNECTIONS_TURNED_AWAY, connections.turned_away as f64);
+    sink.one(&families::CONNECTIONS_TOO_SLOW, connections.too_slow as f64);
     let (memory, files) = facts.kept_bytes;
-    sink.one(&families::KEPT_MEMORY, &[], memory as f64);
-    sink.one(&families::KEPT_FILES, &[], files as f64);
+    sink.one(&families::KEPT_MEMORY, memory as f64);
+    sink.one(&families::KEPT_FILES, files as f64);
     compression(sink, &facts.compression);
 }
 
 fn compression(sink: &mut dyn Sink, totals: &Totals) {
-    let codings = || Coding::ALL.iter().zip(totals.codings);
-    sink.family(&families::COMPRESSION_INPUT);
-    for (coding, (before, _)) in codings() {
-        sink.sample(&families::COMPRESSION_INPUT, &[coding.name()], before as f64);
-    }
-    sink.family(&families::COMPRESSION_OUTPUT);
-    for (coding, (_, after)) in codings() {
-        sink.sample(&families::COMPRESSION_OUTPUT, &[coding.name()], after as f64);
-    }
-    sink.one(&families::COMPRESSION_CPU, &[], totals.cpu.as_secs_f64());
-    sink.family(&families::COMPRESSION_SKIPPED);
-    for (reason, count) in Skipped::NAMES.iter().zip(totals.skipped) {
-        sink.sample(&families::COMPRESSION_SKIPPED, &[reason], count as f64);
-    }
+    let codings = Coding::ALL.iter().zip(totals.codings);
+    let before = |(coding, (before, _)): (&Coding, (u64, u64))| ([coding.name()], before as f64);
+    let after = |(coding, (_, after)): (&Coding, (u64, u64))| ([coding.name()], after as f64);
+    sink.put(&families::COMPRESSION_INPUT, codings.clone().map(before));
+    sink.put(&families::COMPRESSION_OUTPUT, codings.map(after));
+    sink.one(&families::COMPRESSION_CPU, totals.cpu.as_secs_f64());
+    let skipped = Skipped::NAMES.iter().zip(totals.skipped);
+    let skipped = skipped.map(|(reason, count)| ([*reason], count as f64));
+    sink.put(&families::COMPRESSION_SKIPPED, skipped);
 }
 
 fn routes(sink: &mut dyn Sink, routes: &[RouteTotals]) {
-    sink.family(&families::REQUESTS);
-    for route in routes {
-        for (class, count) in CLASSES.iter().zip(route.classes) {
-            sink.sample(&families::REQUESTS, &[&route.name, class], count as f64);
-        }
-    }
+    let requests = routes.iter().flat_map(|route| {
+        let classes = CLASSES.iter().zip(route.classes);
+        classes.map(|(class, count)| ([&*route.name, class], count as f64))
+    });
+    sink.put(&families::REQUESTS, requests);
     sink.family(&families::REQUEST_DURATION);
     for route in routes {
         let histogram = Histogram {
@@ -270,177 +264,143 @@ fn routes(sink: &mut dyn Sink, routes: &[RouteTotals]) {
 }
 
 fn caches(sink: &mut dyn Sink, caches: &[(String, CacheTotals)]) {
-    type Value = fn(&CacheTotals) -> u64;
-    sink.family(&families::CACHE_REQUESTS);
-    for (policy, totals) in caches {
-        for (outcome, count) in cache::OUTCOMES.iter().zip(totals.requests) {
-            sink.sample(&families::CACHE_REQUESTS, &[policy, outcome], count as f64);
-        }
-    }
-    let simple: [(&Family, Value); 3] = [
-        (&families::CACHE_BYTES, |totals| totals.bytes),
-        (&families::CACHE_BYTES_MAX, |totals| totals.bytes_max),
-        (&families::CACHE_EVICTIONS, |totals| totals.evictions),
-    ];
-    for (family, value) in simple {
-        sink.family(family);
-        for (policy, totals) in caches {
-            sink.sample(family, &[policy], value(totals) as f64);
-        }
-    }
+    let requests = named(caches).flat_map(|(policy, totals)| {
+        let outcomes = cache::OUTCOMES.iter().zip(totals.requests);
+        outcomes.map(move |(outcome, count)| ([policy, outcome], count as f64))
+    });
+    sink.put(&families::CACHE_REQUESTS, requests);
+    sink.put_each(
+        &named(caches),
+        &[
+            (&families::CACHE_BYTES, |totals| totals.bytes as f64),
+            (&families::CACHE_BYTES_MAX, |totals| totals.bytes_max as f64),
+            (&families::CACHE_EVICTIONS, |totals| totals.evictions as f64),
+        ],
+    );
 }
 
 fn store(sink: &mut dyn Sink, facts: &StoreFacts) {
     if let Some(stats) = facts.stats {
-        sink.one(&families::STORE_FILE, &[], stats.file_bytes as f64);
-        sink.one(&families::STORE_MAP_MAX, &[], stats.map_max as f64);
-        sink.one(&families::STORE_LAST_COMMIT, &[], stats.last_commit as f64);
-        sink.one(
-            &families::STORE_NOT_CHECKPOINTED,
-            &[],
-            stats.not_checkpointed_bytes as f64,
-        );
-        sink.one(&families::STORE_READERS, &[], f64::from(stats.readers));
+        let not_checkpointed = stats.not_checkpointed_bytes as f64;
+        sink.one(&families::STORE_FILE, stats.file_bytes as f64);
+        sink.one(&families::STORE_MAP_MAX, stats.map_max as f64);
+        sink.one(&families::STORE_LAST_COMMIT, stats.last_commit as f64);
+        sink.one(&families::STORE_NOT_CHECKPOINTED, not_checkpointed);
+        sink.one(&families::STORE_READERS, f64::from(stats.readers));
     }
     let writer = &facts.writer;
-    sink.one(&families::STORE_QUEUE, &[], writer.queued as f64);
-    sink.one(&families::STORE_QUEUE_MAX, &[], writer.queue_max as f64);
-    sink.one(&families::STORE_QUEUE_BYTES, &[], writer.queued_bytes as f64);
-    sink.family(&families::STORE_WRITES);
-    for (outcome, count) in writer.outcomes() {
-        sink.sample(&families::STORE_WRITES, &[outcome], count as f64);
-    }
-    sink.one(&families::STORE_COMMITS, &[], writer.commits as f64);
-    sink.one(&families::STORE_FLUSHES, &[], writer.flushes as f64);
+    sink.one(&families::STORE_QUEUE, writer.queued as f64);
+    sink.one(&families::STORE_QUEUE_MAX, writer.queue_max as f64);
+    sink.one(&families::STORE_QUEUE_BYTES, writer.queued_bytes as f64);
+    let outcomes = writer.outcomes().into_iter();
+    let outcomes = outcomes.map(|(outcome, count)| ([outcome], count as f64));
+    sink.put(&families::STORE_WRITES, outcomes);
+    sink.one(&families::STORE_COMMITS, writer.commits as f64);
+    sink.one(&families::STORE_FLUSHES, writer.flushes as f64);
 }
 
 fn scripts(sink: &mut dyn Sink, scripts: &[(String, Counted)]) {
-    type Value = fn(&Counted) -> u64;
-    sink.family(&families::SCRIPT_ANSWERED);
-    for (name, counted) in scripts {
-        for (place, count) in [
-            ("io", counted.answered_io),
-            ("executor", counted.answered_executor),
-        ] {
-            sink.sample(&families::SCRIPT_ANSWERED, &[name, place], count as f64);
-        }
-    }
-    sink.family(&families::SCRIPT_STOPPED);
-    for (name, counted) in scripts {
-        for (reason, count) in counted.stopped {
-            sink.sample(&families::SCRIPT_STOPPED, &[name, reason], count as f64);
-        }
-    }
-    let simple: [(&Family, Value); 9] = [
-        (&families::SCRIPT_FAULTED, |counted| counted.faulted),
-        (&families::SCRIPT_CANCELLED, |counted| counted.cancelled),
-        (&families::SCRIPT_REFUSED, |counted| counted.refused),
-        (&families::SCRIPT_HANDED_OVER, |counted| counted.handed_over),
-        (&families::SCRIPT_QUEUE, |counted| counted.queued),
-        (&families::SCRIPT_THREADS, |counted| counted.threads),
-        (&families::SCRIPT_THREADS_GIVEN_UP, |counted| counted.given_up),
-        (&families::SCRIPT_ENGINES, |counted| counted.engines),
-        (&families::SCRIPT_ENGINES_MEMORY, |counted| counted.engine_bytes),
-    ];
-    for (family, value) in simple {
-        sink.family(family);
-        for (name, counted) in scripts {
-            sink.sample(family, &[name], value(counted) as f64);
-        }
-    }
+    let answered = named(scripts).flat_map(|(name, counted)| {
+        let (io, executor) = (counted.answered_io as f64, counted.answered_executor as f64);
+        [([name, "io"], io), ([name, "executor"], executor)]
+    });
+    sink.put(&families::SCRIPT_ANSWERED, answered);
+    let stopped = named(scripts).flat_map(|(name, counted)| {
+        let stopped = counted.stopped.into_iter();
+        stopped.map(move |(reason, count)| ([name, reason], count as f64))
+    });
+    sink.put(&families::SCRIPT_STOPPED, stopped);
+    sink.put_each(
+        &named(scripts),
+        &[
+            (&families::SCRIPT_FAULTED, |of| of.faulted as f64),
+            (&families::SCRIPT_CANCELLED, |of| of.cancelled as f64),
+            (&families::SCRIPT_REFUSED, |of| of.refused as f64),
+            (&families::SCRIPT_HANDED_OVER, |of| of.handed_over as f64),
+            (&families::SCRIPT_QUEUE, |of| of.queued as f64),
+            (&families::SCRIPT_THREADS, |of| of.threads as f64),
+            (&families::SCRIPT_THREADS_GIVEN_UP, |of| of.given_up as f64),
+            (&families::SCRIPT_ENGINES, |of| of.engines as f64),
+            (&families::SCRIPT_ENGINES_MEMORY, |of| of.engine_bytes as f64),
+        ],
+    );
 }
 
 fn workflows(sink: &mut dyn Sink, workflows: &[(String, WorkflowTotals)]) {
-    sink.family(&families::WORKFLOW_RUNS);
-    for (name, totals) in workflows {
-        for (outcome, count) in RUN_OUTCOMES.iter().zip(totals.outcomes) {
-            sink.sample(&families::WORKFLOW_RUNS, &[name, outcome], count as f64);
-        }
-    }
-    sink.family(&families::WORKFLOW_IN_FLIGHT);
-    for (name, totals) in workflows {
-        sink.sample(&families::WORKFLOW_IN_FLIGHT, &[name], totals.in_flight as f64);
-    }
+    let runs = named(workflows).flat_map(|(name, totals)| {
+        let outcomes = RUN_OUTCOMES.iter().zip(totals.outcomes);
+        outcomes.map(move |(outcome, count)| ([name, outcome], count as f64))
+    });
+    sink.put(&families::WORKFLOW_RUNS, runs);
+    sink.put_each(
+        &named(workflows),
+        &[(&families::WORKFLOW_IN_FLIGHT, |totals| totals.in_flight as f64)],
+    );
     sink.family(&families::WORKFLOW_DURATION);
     for (name, totals) in workflows {
         sink.durations(&families::WORKFLOW_DURATION, name, &totals.durations);
     }
-    sink.family(&families::WORKFLOW_NODE_RUNS);
-    for (name, totals) in workflows {
-        for node in &totals.nodes {
-            for (outcome, count) in NODE_OUTCOMES.iter().zip(node.outcomes) {
-                let labels = [&**name, &node.node, outcome];
-                sink.sample(&families::WORKFLOW_NODE_RUNS, &labels, count as f64);
-            }
-        }
-    }
-    sink.family(&families::WORKFLOW_NODE_SECONDS);
-    for (name, totals) in workflows {
-        for node in &totals.nodes {
-            let labels = [&**name, &node.node];
-            sink.sample(&families::WORKFLOW_NODE_SECONDS, &labels, node.sum.as_secs_f64());
-        }
-    }
+    let nodes = named(workflows).flat_map(|(name, totals)| totals.nodes.iter().map(move |node| (name, node)));
+    let runs = nodes.clone().flat_map(|(name, node)| {
+        let outcomes = NODE_OUTCOMES.iter().zip(node.outcomes);
+        outcomes.map(move |(outcome, count)| ([name, &*node.node, outcome], count as f64))
+    });
+    sink.put(&families::WORKFLOW_NODE_RUNS, runs);
+    let seconds = nodes.map(|(name, node)| ([name, &*node.node], node.sum.as_secs_f64()));
+    sink.put(&families::WORKFLOW_NODE_SECONDS, seconds);
 }
 
 fn databases(sink: &mut dyn Sink, facts: &DatabaseFacts) {
-    type Value = fn(&Database) -> f64;
-    let of_databases = facts
-        .databases
-        .iter()
-        .map(|database| (&*database.name, &database.counted));
-    statements(sink, &families::OF_DATABASES, &of_databases.collect::<Vec<_>>());
-    let of_routes = facts.routes.iter().map(|(name, counted)| (&**name, counted));
-    statements(sink, &families::OF_ROUTES, &of_routes.collect::<Vec<_>>());
-    let simple: [(&Family, Value); 2] = [
-        (&families::SQL_REACHABLE, |database| {
-            f64::from(u8::from(database.failure.is_none()))
-        }),
-        (&families::SQL_IN_FLIGHT_MAX, |database| {
-            database.settings.in_flight_max as f64
-        }),
-    ];
-    for (family, value) in simple {
-        sink.family(family);
-        for database in &facts.databases {
-            sink.sample(family, &[&database.name], value(database));
-        }
-    }
+    let databases = facts.databases.iter().map(|database| (&*database.name, database));
+    let counted = databases
+        .clone()
+        .map(|(name, database)| (name, &database.counted));
+    statements(sink, &families::OF_DATABASES, &counted);
+    statements(sink, &families::OF_ROUTES, &named(&facts.routes));
+    sink.put_each(
+        &databases,
+        &[
+            (&families::SQL_REACHABLE, |database| {
+                f64::from(u8::from(database.failure.is_none()))
+            }),
+            (&families::SQL_IN_FLIGHT_MAX, |database| {
+                database.settings.in_flight_max as f64
+            }),
+        ],
+    );
 }
 
 /// Writes the statement metrics of databases or of routes.
-fn statements(sink: &mut dyn Sink, families: &Statements, counted: &[(&str, &forebay_pg::Counted)]) {
-    type Histogram = fn(&forebay_pg::Counted) -> &Durations;
-    sink.family(&families.ended);
-    for (name, counted) in counted {
-        for (outcome, count) in counted.outcomes {
-            sink.sample(&families.ended, &[name, outcome], count as f64);
-        }
+fn statements<'c>(
+    sink: &mut dyn Sink,
+    families: &Statements,
+    counted: &(impl Iterator<Item = (&'c str, &'c forebay_pg::Counted)> + Clone),
+) {
+    let outcomes = counted.clone().flat_map(|(name, counted)| {
+        let outcomes = counted.outcomes.into_iter();
+        outcomes.map(move |(outcome, count)| ([name, outcome], count as f64))
+    });
+    sink.put(&families.ended, outcomes);
+    let classes = counted.clone().flat_map(|(name, counted)| {
+        let classes = counted.classes.iter();
+        classes.map(move |(class, count)| ([name, &**class], *count as f64))
+    });
+    sink.put(&families.errors, classes);
+    sink.family(&families.wait);
+    for (name, counted) in counted.clone() {
+        sink.durations(&families.wait, name, &counted.wait);
     }
-    sink.family(&families.errors);
-    for (name, counted) in counted {
-        for (class, count) in &counted.classes {
-            sink.sample(&families.errors, &[name, class], *count as f64);
-        }
+    sink.family(&families.execution);
+    for (name, counted) in counted.clone() {
+        sink.durations(&families.execution, name, &counted.execution);
     }
-    let histograms: [(&Family, Histogram); 2] = [
-        (&families.wait, |counted| &counted.wait),
-        (&families.execution, |counted| &counted.execution),
-    ];
-    for (family, histogram) in histograms {
-        sink.family(family);
-        for (name, counted) in counted {
-            sink.durations(family, name, histogram(counted));
-        }
-    }
-    sink.family(&families.rows);
-    for (name, counted) in counted {
-        sink.sample(&families.rows, &[name], counted.rows as f64);
-    }
-    sink.family(&families.in_flight);
-    for (name, counted) in counted {
-        sink.sample(&families.in_flight, &[name], counted.in_flight as f64);
-    }
+    sink.put_each(
+        counted,
+        &[
+            (&families.rows, |counted| counted.rows as f64),
+            (&families.in_flight, |counted| counted.in_flight as f64),
+        ],
+    );
 }
 
 fn proxies(sink: &mut dyn Sink, proxies: &BTreeMap<String, Arc<Group>>) {
@@ -460,98 +420,81 @@ fn proxies(sink: &mut dyn Sink, proxies: &BTreeMap<String, Arc<Group>>) {
         }),
     ];
     for (family, value) in families {
-        sink.family(family);
-        for (name, group) in proxies {
-            for server in group.servers() {
-                sink.sample(family, &[name, server.name()], value(group, server));
-            }
-        }
+        let servers = proxies.iter().flat_map(|(name, group)| {
+            let servers = group.servers().iter();
+            servers.map(move |server| ([&**name, server.name()], value(group, server)))
+        });
+        sink.put(family, servers);
     }
 }
 
-fn pools(sink: &mut dyn Sink, pools: &PoolStates) {
-    type Value = fn(&Status) -> f64;
-    let simple: [(&Family, Value); 10] = [
-        (&families::POOL_READY, |pool| {
-            f64::from(u8::from(pool.readiness == Readiness::Ready))
-        }),
-        (&families::POOL_ACCEPTED, |pool| pool.counters.accepted as f64),
-        (&families::POOL_ANSWERED, |pool| pool.counters.answered as f64),
-        (&families::POOL_FAULTED, |pool| pool.counters.faulted as f64),
-        (&families::POOL_CANCELLED, |pool| pool.counters.cancelled as f64),
-        (&families::POOL_QUEUE, |pool| pool.queued as f64),
-        (&families::POOL_QUEUE_MAX, |pool| pool.queue_max as f64),
-        (&families::POOL_QUEUE_BYTES, |pool| pool.queued_bytes as f64),
-        (&families::POOL_CONNECTIONS, |pool| pool.connections as f64),
-        (&families::POOL_STRAY_FRAMES, |pool| {
-            pool.counters.stray_frames as f64
-        }),
-    ];
-    for (family, value) in simple {
-        sink.family(family);
-        for pool in &pools.current {
-            sink.sample(family, &[&pool.name], value(pool));
-        }
-    }
-    sink.family(&families::POOL_FAILED);
-    for pool in &pools.current {
-        for (reason, count) in &pool.counters.failed {
-            sink.sample(&families::POOL_FAILED, &[&pool.name, reason], *count as f64);
-        }
-    }
-    sink.family(&families::POOL_REFUSED);
-    for pool in &pools.current {
-        for (reason, count) in &pool.counters.refused {
-            sink.sample(&families::POOL_REFUSED, &[&pool.name, reason], *count as f64);
-        }
-    }
-    workers(sink, pools);
+fn pools(sink: &mut dyn Sink, states: &PoolStates) {
+    let pools = states.current.iter().map(|pool| (&*pool.name, pool));
+    sink.put_each(
+        &pools,
+        &[
+            (&families::POOL_READY, |pool| {
+                f64::from(u8::from(pool.readiness == Readiness::Ready))
+            }),
+            (&families::POOL_ACCEPTED, |pool| pool.counters.accepted as f64),
+            (&families::POOL_ANSWERED, |pool| pool.counters.answered as f64),
+            (&families::POOL_FAULTED, |pool| pool.counters.faulted as f64),
+            (&families::POOL_CANCELLED, |pool| pool.counters.cancelled as f64),
+            (&families::POOL_QUEUE, |pool| pool.queued as f64),
+            (&families::POOL_QUEUE_MAX, |pool| pool.queue_max as f64),
+            (&families::POOL_QUEUE_BYTES, |pool| pool.queued_bytes as f64),
+            (&families::POOL_CONNECTIONS, |pool| pool.connections as f64),
+            (&families::POOL_STRAY_FRAMES, |pool| {
+                pool.counters.stray_frames as f64
+            }),
+            (&families::POOL_WORKERS_STARTED, |pool| {
+                pool.counters.started as f64
+            }),
+            (&families::POOL_WORKERS_RSS, |pool| {
+                let bytes = pool.workers.iter().filter_map(|worker| worker.rss_bytes);
+                bytes.sum::<u64>() as f64
+            }),
+        ],
+    );
+    let failed = pools.clone().flat_map(|(name, pool)| {
+        let failed = pool.counters.failed.iter();
+        failed.map(move |(reason, count)| ([name, reason], *count as f64))
+    });
+    sink.put(&families::POOL_FAILED, failed);
+    let refused = pools.clone().flat_map(|(name, pool)| {
+        let refused = pool.counters.refused.iter();
+        refused.map(move |(reason, count)| ([name, reason], *count as f64))
+    });
+    sink.put(&families::POOL_REFUSED, refused);
+    let workers = pools.clone().flat_map(|(name, pool)| {
+        PHASES.map(|phase| {
+            let workers = pool.workers.iter().filter(|worker| worker.phase == phase);
+            ([name, phase], workers.count() as f64)
+        })
+    });
+    sink.put(&families::POOL_WORKERS, workers);
+    let ended = pools.clone().flat_map(|(name, pool)| {
+        let ended = &pool.counters.ended;
+        EndCause::ALL.map(|cause| {
+            (
+                [name, cause.name()],
+                ended.get(&cause).copied().unwrap_or(0) as f64,
+            )
+        })
+    });
+    sink.put(&families::POOL_WORKERS_ENDED, ended);
+    let retiring = pools.map(|(name, _)| {
+        let of_name = states.retiring.iter().filter(|other| other.name == name);
+        let count: usize = of_name.map(|other| other.workers.len()).sum();
+        ([name], count as f64)
+    });
+    sink.put(&families::POOL_RETIRING_WORKERS, retiring);
     sink.family(&families::POOL_WAIT);
-    for pool in &pools.current {
+    for pool in &states.current {
         sink.timings(&families::POOL_WAIT, &pool.name, &pool.timings.wait_us);
     }
     sink.family(&families::POOL_RUN);
-    for pool in &pools.current {
+    for pool in &states.current {
         sink.timings(&families::POOL_RUN, &pool.name, &pool.timings.run_us);
-    }
-}
-
-fn workers(sink: &mut dyn Sink, pools: &PoolStates) {
-    sink.family(&families::POOL_WORKERS);
-    for pool in &pools.current {
-        for phase in PHASES {
-            let count = pool.workers.iter().filter(|worker| worker.phase == phase).count();
-            sink.sample(&families::POOL_WORKERS, &[&pool.name, phase], count as f64);
-        }
-    }
-    sink.family(&families::POOL_WORKERS_RSS);
-    for pool in &pools.current {
-        let bytes: u64 = pool.workers.iter().filter_map(|worker| worker.rss_bytes).sum();
-        sink.sample(&families::POOL_WORKERS_RSS, &[&pool.name], bytes as f64);
-    }
-    sink.family(&families::POOL_WORKERS_STARTED);
-    for pool in &pools.current {
-        sink.sample(
-            &families::POOL_WORKERS_STARTED,
-            &[&pool.name],
-            pool.counters.started as f64,
-        );
-    }
-    sink.family(&families::POOL_WORKERS_ENDED);
-    for pool in &pools.current {
-        for cause in EndCause::ALL {
-            let count = pool.counters.ended.get(&cause).copied().unwrap_or(0);
-            sink.sample(
-                &families::POOL_WORKERS_ENDED,
-                &[&pool.name, cause.name()],
-                count as f64,
-            );
-        }
-    }
-    sink.family(&families::POOL_RETIRING_WORKERS);
-    for pool in &pools.current {
-        let of_name = pools.retiring.iter().filter(|other| other.name == pool.name);
-        let count: usize = of_name.map(|other| other.workers.len()).sum();
-        sink.sample(&families::POOL_RETIRING_WORKERS, &[&pool.name], count as f64);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use forebay_script::{Post, PostAddress, PostError, Posted};
+use forebay_http_client::{Post, PostAddress, PostError, Posted};
 use serde_json::Value;
 use tokio::{
     sync::watch,

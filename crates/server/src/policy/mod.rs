@@ -163,11 +163,9 @@ impl Policies {
     }
 
     /// The response to a refused request.
-    pub(crate) fn refused(&self, refusal: &Refusal, head: Option<&Head>, id: &str) -> Reply<'static> {
+    pub(crate) fn refused(&self, refusal: &Refusal, head: &Head, id: &str) -> Reply<'static> {
         let mut reply = refusal.reply(id);
-        if let Some(head) = head {
-            self.error_pages.apply(head, &mut reply);
-        }
+        self.error_pages.apply(head, &mut reply);
         reply
     }
 }

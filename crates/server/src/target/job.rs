@@ -7,7 +7,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use forebay_jobs::{Change, Changed, Content, Job, JobError, JobState, NewJob, QueueLimits};
-use forebay_pool::Pool;
+use forebay_pool::{Pool, latin1};
 use serde_json::{Value, json};
 
 use super::{
@@ -23,7 +23,7 @@ use crate::{
     config::{self, PathKind, parse_duration},
     failure::Refusal,
     front::{Client, Head},
-    jobs::{Jobs, RequestHead, ResponseHead, latin1, new_id},
+    jobs::{Jobs, RequestHead, ResponseHead, new_id},
     reply::Reply,
 };
 

@@ -66,7 +66,7 @@ impl Via<'_> {
         head: &Head,
         id: &str,
     ) -> Reply<'static> {
-        let mut reply = answering.policies.refused(refusal, Some(head), id);
+        let mut reply = answering.policies.refused(refusal, head, id);
         if !answering.policies.has_error_page(reply.status) {
             self.route.policies.put_error_page(head, &mut reply);
         }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use forebay_pool::Readiness;
+use forebay_workflow::escape_markup;
 use parking_lot::Mutex;
 
 use super::Places;
@@ -185,20 +186,20 @@ impl Problem {
             .unwrap_or_default();
         let parts = [
             ("id", id.clone()),
-            ("subject", escaped(&self.subject)),
-            ("message", escaped(&self.message)),
-            ("place", escaped(&place)),
+            ("subject", escape_markup(&self.subject)),
+            ("message", escape_markup(&self.message)),
+            ("place", escape_markup(&place)),
             (
                 "frame",
                 match &self.location {
                     Some(_) => self.lines(|line, is_it| {
                         let (begin, end) = if is_it { ("<mark>", "</mark>") } else { ("", "") };
-                        format!("{begin}{}{end}", escaped(line))
+                        format!("{begin}{}{end}", escape_markup(line))
                     }),
-                    None => escaped(&self.text),
+                    None => escape_markup(&self.text),
                 },
             ),
-            ("text", escaped(&self.text)),
+            ("text", escape_markup(&self.text)),
         ];
         let mut page = String::new();
         // The parts are put in where they stand, so that what looks like a placeholder within one stays.
@@ -276,21 +277,6 @@ impl fmt::Display for Location {
 pub(super) fn shortened(file: &Path) -> PathBuf {
     let current = std::env::current_dir().unwrap_or_default();
     file.strip_prefix(current).unwrap_or(file).to_owned()
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// A position as an error states it.

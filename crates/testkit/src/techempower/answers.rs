@@ -1,6 +1,7 @@
 //! Sends requests, and checks what every response must have.
 
 use std::{
+    fmt,
     net::SocketAddr,
     thread,
     time::{Duration, Instant, SystemTime},
@@ -8,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Check, Kind, Problem};
+use super::Kind;
 use crate::{Client, Response};
 
 /// Longest time that a date may stay the same.
@@ -22,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(super) struct Answers {
     address: SocketAddr,
     kind: Kind,
-    problems: Vec<Problem>,
+    problems: Vec<String>,
     /// Each target, with the date of its response, and when it was sent.
     dated: Vec<(String, String, Instant)>,
 }
@@ -41,19 +42,15 @@ impl Answers {
         self.kind
     }
 
-    pub(super) fn problem(&mut self, check: Check, target: &str, text: impl Into<String>) {
-        self.problems.push(Problem {
-            check,
-            target: target.to_owned(),
-            text: text.into(),
-        });
+    pub(super) fn problem(&mut self, target: &str, text: impl fmt::Display) {
+        self.problems.push(format!("GET {target}: {text}"));
     }
 
     pub(super) fn are_wrong(&self) -> bool {
         !self.problems.is_empty()
     }
 
-    pub(super) fn into_problems(self) -> Vec<Problem> {
+    pub(super) fn into_problems(self) -> Vec<String> {
         self.problems
     }
 
@@ -66,7 +63,7 @@ impl Answers {
         let response = self.get(target);
         if response.status != 200 || response.body.is_empty() {
             let text = format!("status {}, {} bytes", response.status, response.body.len());
-            self.problem(Check::Answer, target, text);
+            self.problem(target, text);
             return None;
         }
         self.fields(target, &response);
@@ -79,7 +76,7 @@ impl Answers {
         match serde_json::from_slice(&response.body) {
             Ok(value) => Some(value),
             Err(error) => {
-                self.problem(Check::Answer, target, format!("the body is not JSON: {error}"));
+                self.problem(target, format!("the body is not JSON: {error}"));
                 None
             }
         }
@@ -88,22 +85,18 @@ impl Answers {
     fn fields(&mut self, target: &str, response: &Response) {
         for name in ["server", "date", "content-type"] {
             if response.header(name).is_none() {
-                self.problem(Check::Fields, target, format!("no {name}"));
+                self.problem(target, format!("no {name}"));
             }
         }
         if response.header("content-length").is_none() && response.header("transfer-encoding").is_none() {
-            self.problem(
-                Check::Fields,
-                target,
-                "neither content-length nor transfer-encoding",
-            );
+            self.problem(target, "neither content-length nor transfer-encoding");
         }
         if let Some(date) = response.header("date") {
             if is_true_date(date) {
                 let dated = (target.to_owned(), date.to_owned(), Instant::now());
                 self.dated.push(dated);
             } else {
-                self.problem(Check::Fields, target, format!("not the date: {date:?}"));
+                self.problem(target, format!("not the date: {date:?}"));
             }
         }
         let found = response.header("content-type").unwrap_or_default();
@@ -113,7 +106,7 @@ impl Answers {
             _ => ("application/json", true),
         };
         if !is_media_type(found, wanted, bare) {
-            self.problem(Check::MediaType, target, format!("{found:?} instead of {wanted}"));
+            self.problem(target, format!("{found:?} instead of {wanted}"));
         }
     }
 
@@ -123,7 +116,7 @@ impl Answers {
             while self.get(&target).header("date") == Some(date.as_str()) {
                 if asked.elapsed() > DATE_AGE {
                     let text = format!("the date stays {date:?} for {DATE_AGE:?}");
-                    self.problem(Check::Fields, &target, text);
+                    self.problem(&target, text);
                     break;
                 }
                 thread::sleep(LOOK_EVERY);
@@ -164,7 +157,7 @@ pub(super) fn json(answers: &mut Answers) {
     if let Some(found) = answers.ask_json(target)
         && found != json!({ "message": "Hello, World!" })
     {
-        answers.problem(Check::Greeting, target, format!("not the greeting: {found}"));
+        answers.problem(target, format!("not the greeting: {found}"));
     }
 }
 
@@ -175,7 +168,7 @@ pub(super) fn plaintext(answers: &mut Answers) {
         && response.body != b"Hello, World!"
     {
         let found = String::from_utf8_lossy(&response.body).into_owned();
-        answers.problem(Check::Greeting, target, format!("not the greeting: {found:?}"));
+        answers.problem(target, format!("not the greeting: {found:?}"));
     }
 }
 

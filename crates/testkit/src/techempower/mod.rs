@@ -7,7 +7,7 @@ mod counts;
 mod fortunes;
 mod worlds;
 
-use std::{fmt, net::SocketAddr};
+use std::net::SocketAddr;
 
 use self::answers::Answers;
 use crate::{Postgres, Server};
@@ -61,56 +61,19 @@ impl Kind {
     }
 }
 
-/// The checks, with the numbers that the documentation gives them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// 1: status 200, a body, and JSON where there is to be JSON.
-    Answer,
-    /// 2: `Server`, `Date`, `Content-Type` and a length; a date that is true and advances.
-    Fields,
-    /// 3: the media type, with no other charset than UTF-8.
-    MediaType,
-    /// 4: the greeting of `/json` and `/plaintext`.
-    Greeting,
-    /// 5: a row of `world`: its keys, its numbers, and that it is the database's.
-    World,
-    /// 6: the number of rows, whatever is requested.
-    Rows,
-    /// 7: the rows that an update has changed.
-    Changed,
-    /// 8: the page of fortunes.
-    Page,
-    /// 9: the number of statements that 512 simultaneous clients cost, none of which fails.
-    Statements,
-}
-
-/// A violation of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The check that failed.
-    pub check: Check,
-    /// Target of the request.
-    pub target: String,
-    /// Description of the problem.
-    pub text: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{:?}: GET {}: {}", self.check, self.target, self.text)
-    }
-}
-
 /// Panics unless the server responds to one kind as the benchmarks require. No other client may use this PostgreSQL meanwhile: its
 /// statements are counted.
 pub fn verify(server: &Server, postgres: &Postgres, kind: Kind) {
     let problems = problems(server.address(), postgres, kind);
-    let lines: Vec<String> = problems.iter().map(|problem| format!("\n{problem}")).collect();
-    assert!(problems.is_empty(), "{kind:?} breaks rules:{}", lines.concat());
+    assert!(
+        problems.is_empty(),
+        "{kind:?} breaks rules:\n{}",
+        problems.join("\n")
+    );
 }
 
 /// The problems in a server's responses to one kind. Dates are only awaited, and statements only counted, when nothing else is wrong.
-pub fn problems(address: SocketAddr, postgres: &Postgres, kind: Kind) -> Vec<Problem> {
+pub fn problems(address: SocketAddr, postgres: &Postgres, kind: Kind) -> Vec<String> {
     let mut answers = Answers::of(address, kind);
     match kind {
         Kind::Json => answers::json(&mut answers),

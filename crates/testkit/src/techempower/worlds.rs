@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Check, Kind, answers::Answers};
+use super::{Kind, answers::Answers};
 use crate::Postgres;
 
 /// The requested number and the expected number of rows: the verifier's own cases, then those of the rules that it leaves out.
@@ -82,12 +82,12 @@ pub(super) fn one(answers: &mut Answers, postgres: &Postgres) {
         };
         match world(&row) {
             Ok((id, number)) if tables.has(id, number) => drawn.insert(id),
-            Ok(_) => return answers.problem(Check::World, target, format!("the database has no row {row}")),
-            Err(text) => return answers.problem(Check::World, target, text),
+            Ok(_) => return answers.problem(target, format!("the database has no row {row}")),
+            Err(text) => return answers.problem(target, text),
         };
     }
     if drawn.len() == 1 {
-        answers.problem(Check::World, target, format!("{DRAWS} times the row {drawn:?}"));
+        answers.problem(target, format!("{DRAWS} times the row {drawn:?}"));
     }
 }
 
@@ -122,19 +122,15 @@ pub(super) fn updated(answers: &mut Answers, postgres: &Postgres) {
             .find(|(id, numbers)| !numbers.iter().any(|number| now.has(**id, *number)));
         if let Some((id, numbers)) = missing {
             let text = format!("answered {numbers:?} for the row {id}, which has another number");
-            answers.problem(Check::Changed, &target, text);
+            answers.problem(&target, text);
         }
         let changed = before.changed(&now);
         if count == MOST && changed * 100 <= MOST * CHANGED_PERCENT {
-            answers.problem(
-                Check::Changed,
-                &target,
-                format!("{changed} rows changed instead of {MOST}"),
-            );
+            answers.problem(&target, format!("{changed} rows changed instead of {MOST}"));
         }
         let numbers: BTreeSet<i64> = rows.iter().map(|(_, number)| *number).collect();
         if count >= DRAWS && numbers.len() == 1 {
-            answers.problem(Check::Changed, &target, "all rows have got the same number");
+            answers.problem(&target, "all rows have got the same number");
         }
     }
     without_a_number(answers);
@@ -153,19 +149,15 @@ fn rows(answers: &mut Answers, target: &str, count: usize) -> Vec<(i64, i64)> {
         return Vec::new();
     };
     let Some(rows) = body.as_array() else {
-        answers.problem(Check::Rows, target, format!("not an array: {body}"));
+        answers.problem(target, format!("not an array: {body}"));
         return Vec::new();
     };
     if rows.len() != count {
-        answers.problem(
-            Check::Rows,
-            target,
-            format!("{} rows instead of {count}", rows.len()),
-        );
+        answers.problem(target, format!("{} rows instead of {count}", rows.len()));
     }
     let (right, wrong): (Vec<_>, Vec<_>) = rows.iter().map(world).partition(Result::is_ok);
     for text in wrong.into_iter().filter_map(Result::err).take(PROBLEMS_TOLD) {
-        answers.problem(Check::World, target, text);
+        answers.problem(target, text);
     }
     right.into_iter().flatten().collect()
 }
@@ -175,6 +167,6 @@ fn strangers(answers: &mut Answers, target: &str, rows: &[(i64, i64)], tables: &
     let strangers = rows.iter().filter(|(id, number)| !tables.has(*id, *number));
     for (id, number) in strangers.take(PROBLEMS_TOLD) {
         let text = format!("the database has no row {id} with the number {number}");
-        answers.problem(Check::World, target, text);
+        answers.problem(target, text);
     }
 }

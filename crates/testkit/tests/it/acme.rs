@@ -10,7 +10,9 @@ use std::{
     time::SystemTime,
 };
 
-use forebay_testkit::{Folder, PATIENCE, Server, Setup, blocks, command, free_port, wait_for, wait_until};
+use forebay_testkit::{
+    Folder, PATIENCE, Server, Setup, blocks, command, curl, free_port, wait_for, wait_until,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -105,12 +107,12 @@ impl Pebble {
             is_open(self.ports.directory) && is_open(self.ports.management)
         });
         self.running = Some([authority, names]);
-        let root = Command::new("curl")
-            .args(["--silent", "--show-error", "--fail", "--cacert"])
-            .arg(self.folder.path().join("directory-ca.pem"))
-            .arg(format!("https://127.0.0.1:{}/roots/0", self.ports.management))
-            .output()
-            .expect("curl can be started");
+        let root = curl([
+            "--fail",
+            "--cacert",
+            &self.folder.path().join("directory-ca.pem").to_string_lossy(),
+            &format!("https://127.0.0.1:{}/roots/0", self.ports.management),
+        ]);
         assert!(root.status.success(), "{}", String::from_utf8_lossy(&root.stderr));
         self.folder.write("root.pem", root.stdout);
     }
@@ -139,14 +141,19 @@ impl Pebble {
 
     /// Asks for a name as a client that trusts this authority and no other.
     fn client(&self, name: &str) -> Output {
-        let port = self.ports.tls;
-        Command::new("curl")
-            .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
-            .arg(self.folder.path().join("root.pem"))
-            .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
-            .arg(format!("https://{name}:{port}/"))
-            .output()
-            .expect("curl can be started")
+        self.ask("https", self.ports.tls, name, "--no-include")
+    }
+
+    /// Asks for a name at a port.
+    fn ask(&self, scheme: &str, port: u16, name: &str, option: &str) -> Output {
+        curl([
+            option,
+            "--cacert",
+            &self.folder.path().join("root.pem").to_string_lossy(),
+            "--resolve",
+            &format!("{name}:{port}:127.0.0.1"),
+            &format!("{scheme}://{name}:{port}/"),
+        ])
     }
 
     fn wait_for_certificate(&self, name: &str) {
@@ -654,13 +661,7 @@ fn the_guide_leads_from_an_empty_folder_to_https() {
         .spawn();
     let _serving = Running(serving.expect("it can be started"));
     let ask = |scheme: &str, port: u16| {
-        let output = Command::new("curl")
-            .args(["--silent", "--include", "--max-time", "20", "--cacert"])
-            .arg(pebble.folder.path().join("root.pem"))
-            .args(["--resolve", &format!("shop.example:{port}:127.0.0.1")])
-            .arg(format!("{scheme}://shop.example:{port}/"))
-            .output()
-            .expect("curl can be started");
+        let output = pebble.ask(scheme, port, "shop.example", "--include");
         String::from_utf8_lossy(&output.stdout).to_lowercase()
     };
     let answer = wait_for("the handler to answer over TLS", || {

@@ -10,14 +10,16 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 64] = [
+const ARROWS: [(&str, &str); 70] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
     ("forebay", "forebay-workflow"),
+    ("forebay-acme", "forebay-http-client"),
     ("forebay-acme", "forebay-tls"),
+    ("forebay-auth", "forebay-http-client"),
     ("forebay-auth", "forebay-tls"),
     ("forebay-bench", "forebay-load"),
     ("forebay-bench", "forebay-pool"),
@@ -29,6 +31,7 @@ const ARROWS: [(&str, &str); 64] = [
     ("forebay-config", "forebay-auth"),
     ("forebay-config", "forebay-clients"),
     ("forebay-config", "forebay-cluster"),
+    ("forebay-config", "forebay-http-client"),
     ("forebay-config", "forebay-pg"),
     ("forebay-config", "forebay-records"),
     ("forebay-config", "forebay-router"),
@@ -38,6 +41,7 @@ const ARROWS: [(&str, &str); 64] = [
     ("forebay-config", "forebay-tls"),
     ("forebay-config", "forebay-upstream"),
     ("forebay-config", "forebay-workflow"),
+    ("forebay-http-client", "forebay-tls"),
     ("forebay-jobs", "forebay-store"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
@@ -47,6 +51,7 @@ const ARROWS: [(&str, &str); 64] = [
     ("forebay-pool", "forebay-wire"),
     ("forebay-records", "forebay-store"),
     ("forebay-script", "forebay-clients"),
+    ("forebay-script", "forebay-http-client"),
     ("forebay-script", "forebay-pg"),
     ("forebay-script", "forebay-records"),
     ("forebay-script", "forebay-store"),
@@ -59,6 +64,7 @@ const ARROWS: [(&str, &str); 64] = [
     ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-cluster"),
     ("forebay-server", "forebay-config"),
+    ("forebay-server", "forebay-http-client"),
     ("forebay-server", "forebay-jobs"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),

@@ -243,13 +243,8 @@ fn rules_see_who_the_client_is_and_a_key_of_one_user_is_no_key_of_another() {
     let setup = setup(&key, &format!("{policy}{}", workflows::ROUTES)).server("policy = \"site\"");
     let server = workflows::rules_of(setup, &[("who", who)]).start();
     let post = |path: &str, lines: &[&str], body: &Value| {
-        let (mut client, body) = (server.connect(), body.to_string());
-        let lines = [&["host: a"], lines].concat().join("\r\n");
-        client.send(format!(
-            "POST {path} HTTP/1.1\r\n{lines}\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        ));
-        client.response()
+        let lines = [lines, &[""]].concat().join("\r\n");
+        server.connect().ask("POST", path, &lines, body.to_string())
     };
     let robot = json!({ "subject": "robot", "kind": "api_key", "scopes": ["write"], "claims": {} });
     let scenes = json!({ "requestId": "r", "clientId": "c", "clientSecret": "s", "scenesCodes": ["who"], "args": { "user": "root" } });
@@ -497,19 +492,9 @@ fn a_certificate_proves_who_the_client_is() {
         .1
         .to_owned();
     let curl = |arguments: &[&str]| {
-        let output = Command::new("curl")
-            .args([
-                "--silent",
-                "--show-error",
-                "--cacert",
-                &file("authority.pem"),
-                "--write-out",
-                " %{http_code}",
-            ])
-            .args(arguments)
-            .arg(format!("https://localhost:{port}/me"))
-            .output()
-            .expect("curl runs");
+        let (authority, url) = (file("authority.pem"), format!("https://localhost:{port}/me"));
+        let common = ["--cacert", &authority, "--write-out", " %{http_code}", &url];
+        let output = forebay_testkit::curl(common.iter().chain(arguments));
         String::from_utf8(output.stdout).expect("it is text")
     };
     for version in ["--http1.1", "--http2"] {

@@ -1,8 +1,8 @@
 //! Bodies that are checked with a JSON Schema before a target gets them.
 
-use std::{fs, process::Command};
+use std::fs;
 
-use forebay_testkit::{Response, Server, Setup};
+use forebay_testkit::{Response, Server, Setup, curl};
 use serde_json::{Value, json};
 
 use crate::store::ask;
@@ -92,18 +92,14 @@ fn a_body_that_matches_reaches_the_target_whole_and_the_connection_is_kept() {
     let file = server.folder().path().join("long.json");
     fs::write(&file, &long).unwrap();
     for target in ["/pool", "/script"] {
-        let http2 = Command::new("curl")
-            .args([
-                "--silent",
-                "--http2-prior-knowledge",
-                "--header",
-                "content-type: application/json",
-                "--data-binary",
-            ])
-            .arg(format!("@{}", file.display()))
-            .arg(format!("http://{}{target}", server.address()))
-            .output()
-            .expect("curl can be started");
+        let http2 = curl([
+            "--http2-prior-knowledge",
+            "--header",
+            "content-type: application/json",
+            "--data-binary",
+            &format!("@{}", file.display()),
+            &format!("http://{}{target}", server.address()),
+        ]);
         let found: Value = serde_json::from_slice(&http2.stdout).expect("JSON");
         assert_eq!(found["length"], long.len(), "{target}");
     }

@@ -147,18 +147,6 @@ fn put(client: &mut Client, fields: &str) -> u16 {
     client.response().status
 }
 
-trait Ask {
-    /// A request with these fields, each of them ending its line.
-    fn ask(&mut self, method: &str, path: &str, fields: &str) -> Response;
-}
-
-impl Ask for Client {
-    fn ask(&mut self, method: &str, path: &str, fields: &str) -> Response {
-        self.send(format!("{method} {path} HTTP/1.1\r\nhost: a\r\n{fields}\r\n"));
-        self.response_to(method)
-    }
-}
-
 /// The coding of a response, and whether it depends on what the client accepts.
 fn coding(response: &Response) -> (&str, bool) {
     let varies = response.headers.iter().any(|(name, value)| {
@@ -170,20 +158,15 @@ fn coding(response: &Response) -> (&str, bool) {
 
 /// A response in this coding as curl decodes it, and its head.
 fn curl(server: &Server, path: &str, protocol: &str, coding: &str) -> (Vec<u8>, String) {
-    let output = Command::new("curl")
-        .args([
-            "--silent",
-            "--show-error",
-            "--max-time",
-            "20",
-            "--compressed",
-            "--dump-header",
-            "/dev/stderr",
-        ])
-        .args([protocol, "--header", &format!("accept-encoding: {coding}")])
-        .arg(format!("http://{}{path}", server.address()))
-        .output()
-        .expect("curl can be started");
+    let output = forebay_testkit::curl([
+        "--compressed",
+        "--dump-header",
+        "/dev/stderr",
+        protocol,
+        "--header",
+        &format!("accept-encoding: {coding}"),
+        &format!("http://{}{path}", server.address()),
+    ]);
     let head = String::from_utf8(output.stderr).expect("a head is text");
     assert!(output.status.success(), "{path} {protocol} {coding}: {head}");
     (output.stdout, head)
@@ -252,9 +235,9 @@ fn whatever_answers_is_compressed_in_every_coding_and_with_both_protocols() {
     let mut client = server.connect();
     for coding in CODINGS {
         for path in ["/respond", "/files/large.txt", "/pool/rows"] {
-            let plain = client.ask("GET", path, "").body;
+            let plain = client.ask("GET", path, "", "").body;
             let body = client
-                .ask("GET", path, &format!("accept-encoding: {coding}\r\n"))
+                .ask("GET", path, &format!("accept-encoding: {coding}\r\n"), "")
                 .body;
             assert!(body.len() < plain.len() / 2, "{path}");
             assert!(decode(&body, coding) == Some(plain), "{path} {coding}");
@@ -305,18 +288,18 @@ fn a_response_is_compressed_if_its_client_and_its_type_allow_it() {
         ("/off", "gzip", ("none", false)),
         ("/fixed", "gzip", ("none", false)),
     ] {
-        let response = client.ask("GET", path, &format!("accept-encoding: {accepted}\r\n"));
+        let response = client.ask("GET", path, &format!("accept-encoding: {accepted}\r\n"), "");
         assert_eq!(coding(&response), expected, "{path} {accepted}");
     }
     assert_eq!(
         client
-            .ask("GET", "/files/page.html", "accept-encoding: br\r\n")
+            .ask("GET", "/files/page.html", "accept-encoding: br\r\n", "")
             .text(),
         "brotli"
     );
     // Lines of one field are one list.
     let lines = "accept-encoding: deflate\r\naccept-encoding: gzip\r\n";
-    assert_eq!(coding(&client.ask("GET", "/respond", lines)), ("gzip", true));
+    assert_eq!(coding(&client.ask("GET", "/respond", lines, "")), ("gzip", true));
     // A client of HTTP/1.0 could not tell a body that is cut off.
     let mut old = server.connect();
     old.send("GET /files/large.txt HTTP/1.0\r\naccept-encoding: gzip\r\n\r\n");
@@ -324,7 +307,7 @@ fn a_response_is_compressed_if_its_client_and_its_type_allow_it() {
     let server = setup("off").start();
     let response = server
         .connect()
-        .ask("GET", "/respond", "accept-encoding: gzip\r\n");
+        .ask("GET", "/respond", "accept-encoding: gzip\r\n", "");
     assert_eq!(coding(&response), ("none", false));
 }
 
@@ -342,10 +325,10 @@ fn head_says_what_get_does() {
         ("/pool/short", "none", true),
     ] {
         let field = "accept-encoding: gzip\r\n";
-        let head = client.ask("HEAD", path, field);
+        let head = client.ask("HEAD", path, field, "");
         assert_eq!(coding(&head), (expected, true), "{path}");
         assert_eq!(head.header("content-length").is_some(), length, "{path}");
-        let get = client.ask("GET", path, field);
+        let get = client.ask("GET", path, field, "");
         assert_eq!(coding(&get), (expected, true), "{path}");
         assert_eq!(head.header("etag"), get.header("etag"), "{path}");
         if length {
@@ -369,9 +352,9 @@ fn validators_of_compressed_responses_are_weak_and_still_good() {
     let server = serve();
     let mut client = server.connect();
     for path in ["/files/rows.json", "/store/Doc/1"] {
-        let plain = client.ask("GET", path, "");
+        let plain = client.ask("GET", path, "", "");
         let strong = plain.header("etag").expect("a tag").to_owned();
-        let encoded = client.ask("GET", path, "accept-encoding: gzip\r\n");
+        let encoded = client.ask("GET", path, "accept-encoding: gzip\r\n", "");
         let weak = encoded.header("etag").expect("a tag").to_owned();
         assert_eq!(weak, format!("W/{strong}"));
         assert_eq!(encoded.header("accept-ranges"), None);
@@ -384,7 +367,7 @@ fn validators_of_compressed_responses_are_weak_and_still_good() {
             // Only a strong tag proves that the document is the same.
             (format!("if-match: {weak}"), 412, None),
         ] {
-            let response = client.ask("GET", path, &format!("accept-encoding: gzip\r\n{field}\r\n"));
+            let response = client.ask("GET", path, &format!("accept-encoding: gzip\r\n{field}\r\n"), "");
             assert_eq!(
                 (response.status, response.header("etag")),
                 (status, tag.map(String::as_str)),
@@ -393,7 +376,7 @@ fn validators_of_compressed_responses_are_weak_and_still_good() {
             assert!(status == 412 || coding(&response).1, "{path} {field}");
         }
     }
-    let tag = client.ask("GET", "/store/Doc/1", "accept-encoding: gzip\r\n");
+    let tag = client.ask("GET", "/store/Doc/1", "accept-encoding: gzip\r\n", "");
     let tag = tag.header("etag").expect("a tag").to_owned();
     let mut put = |tag: &str| {
         let body = "content-type: application/json\r\ncontent-length: 1\r\n\r\n1";
@@ -409,7 +392,7 @@ fn ranges_are_of_the_file_as_it_is() {
     let mut client = server.connect();
     let mut ask = |fields: &str| {
         let fields = format!("accept-encoding: gzip\r\nrange: bytes=0-4999\r\n{fields}");
-        client.ask("GET", "/files/rows.json", &fields)
+        client.ask("GET", "/files/rows.json", &fields, "")
     };
     let part = ask("");
     assert_eq!((part.status, coding(&part)), (206, ("none", true)));
@@ -439,7 +422,7 @@ fn what_may_be_secret_is_compressed_only_if_the_route_says_so() {
         ("/always/rows", "cookie: a=1\r\n", "gzip"),
         ("/always/cookie", "authorization: Bearer a\r\n", "gzip"),
     ] {
-        let response = client.ask("GET", path, &format!("accept-encoding: gzip\r\n{fields}"));
+        let response = client.ask("GET", path, &format!("accept-encoding: gzip\r\n{fields}"), "");
         assert_eq!(coding(&response), (expected, true), "{path} {fields}");
     }
     // A certificate identifies its client.
@@ -454,7 +437,7 @@ fn what_may_be_secret_is_compressed_only_if_the_route_says_so() {
         ("/always/rows", "gzip"),
     ] {
         wait_until("the pool", || server.get(path).status == 200);
-        let response = client.ask("GET", path, "accept-encoding: gzip\r\n");
+        let response = client.ask("GET", path, "accept-encoding: gzip\r\n", "");
         assert_eq!(coding(&response).0, expected, "{path}");
     }
 }
@@ -587,7 +570,7 @@ fn bodies_that_are_compressed_at_a_time_are_limited() {
     }
     open(&server, "gate");
     let mut client = server.connect();
-    let events = client.ask("GET", "/pool/events", "");
+    let events = client.ask("GET", "/pool/events", "", "");
     assert_eq!(events.text(), "data: first\n\ndata: second\n\n");
 }
 
@@ -601,21 +584,25 @@ fn a_thread_spends_no_more_than_its_share_on_compression() {
         .iter()
         .enumerate()
     {
-        assert_eq!(coding(&client.ask("GET", path, field)), ("none", true), "{path}");
+        assert_eq!(
+            coding(&client.ask("GET", path, field, "")),
+            ("none", true),
+            "{path}"
+        );
         assert_eq!(skipped(&server, "cpu"), count as u64 + 1);
     }
     // It costs nothing to send what was compressed before.
-    assert_eq!(coding(&client.ask("GET", "/respond", field)), ("gzip", true));
+    assert_eq!(coding(&client.ask("GET", "/respond", field, "")), ("gzip", true));
     let server = setup("public").server("compress_cpu_max = 0.001").start();
     let mut client = server.connect();
     // A body that has begun becomes whole, if slowly.
-    let large = client.ask("GET", "/files/large.txt", field);
+    let large = client.ask("GET", "/files/large.txt", field, "");
     assert_eq!(coding(&large), ("gzip", true));
-    assert!(decode(&large.body, "gzip") == Some(client.ask("GET", "/files/large.txt", "").body));
+    assert!(decode(&large.body, "gzip") == Some(client.ask("GET", "/files/large.txt", "", "").body));
     // Later responses are not compressed until enough time has passed.
     let mut codings = Vec::new();
     wait_until("both", || {
-        codings.push(coding(&client.ask("GET", "/files/rows.json", field)).0 == "gzip");
+        codings.push(coding(&client.ask("GET", "/files/rows.json", field, "")).0 == "gzip");
         codings.contains(&true) && codings.contains(&false)
     });
     assert!(skipped(&server, "cpu") > 0);

@@ -8,11 +8,7 @@ use serde_json::Value;
 use crate::support::{ONE_WORKER, TOOLBOX, fake, node, wait_until_ready};
 
 pub(crate) fn order(client: &mut Client, method: &str, path: &str, body: &str) -> Response {
-    let length = body.len();
-    client.send(format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}"
-    ));
-    client.response()
+    client.ask(method, path, "", body)
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use forebay_testkit::{Server, Setup};
@@ -52,20 +51,10 @@ fn serve() -> Server {
 /// What curl prints of a path of the site: heads and bodies.
 fn curl(server: &Server, path: &str, options: &[&str]) -> String {
     let url = server.urls()[1].replace("127.0.0.1", "localhost");
-    let mut command = Command::new("curl");
-    command
-        .args([
-            "--silent",
-            "--show-error",
-            "--include",
-            "--max-time",
-            "20",
-            "--cacert",
-        ])
-        .arg(server.folder().path().join("authority.pem"))
-        .args(options)
-        .arg(format!("{url}{path}"));
-    let output = command.output().expect("curl can be started");
+    let url = format!("{url}{path}");
+    let authority = server.folder().path().join("authority.pem");
+    let arguments = ["--include", "--cacert", &authority.to_string_lossy(), &url];
+    let output = forebay_testkit::curl(arguments.iter().chain(options));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{path} {options:?}: {error}");
     String::from_utf8(output.stdout).expect("text")

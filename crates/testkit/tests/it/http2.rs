@@ -1,11 +1,6 @@
 //! HTTP/2, over TLS and in plain text, asked by curl and by a client that misbehaves.
 
-use std::{
-    future::poll_fn,
-    net::SocketAddr,
-    process::{Command, Output},
-    time::Duration,
-};
+use std::{future::poll_fn, net::SocketAddr, process::Output, time::Duration};
 
 use bytes::Bytes;
 use forebay_testkit::{Server, Setup, wait_until};
@@ -48,19 +43,8 @@ fn setup() -> Setup {
 
 /// curl with HTTP/2 and no questions.
 fn curl(server: &Server, path: &str, options: &[&str]) -> Output {
-    let mut command = Command::new("curl");
-    let address = server.address();
-    command
-        .args([
-            "--silent",
-            "--show-error",
-            "--max-time",
-            "20",
-            "--http2-prior-knowledge",
-        ])
-        .args(options)
-        .arg(format!("http://{address}{path}"));
-    let output = command.output().expect("curl can be started");
+    let url = format!("http://{}{path}", server.address());
+    let output = forebay_testkit::curl(["--http2-prior-knowledge", &url].iter().chain(options));
     assert!(
         output.status.success(),
         "{}",
@@ -383,20 +367,17 @@ fn over_tls_the_client_chooses() {
         .start();
     for (option, version) in [("--http2", "2"), ("--http1.1", "1.1")] {
         let url = format!("{}/files/large.bin", server.urls()[0]);
-        let mut command = Command::new("curl");
-        let output = command
-            .args([
-                "--silent",
-                "--insecure",
-                "--output",
-                "/dev/null",
-                option,
-                "--write-out",
-                "%{http_version} %{size_download}",
-            ])
-            .arg(url)
-            .output()
-            .expect("curl can be started");
+        let write_out = "%{http_version} %{size_download}";
+        let output = [
+            "--insecure",
+            "--output",
+            "/dev/null",
+            option,
+            "--write-out",
+            write_out,
+            &url,
+        ];
+        let output = forebay_testkit::curl(output);
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),
             format!("{version} 5000000")

@@ -58,12 +58,7 @@ fn setup(data: &Folder) -> Setup {
 const POOL: &str = "workers = { min = 1, max = 1 }\nconcurrency = 8";
 
 fn send(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Response {
-    let mut client = server.connect();
-    let length = body.len();
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}content-length: {length}\r\n\r\n{body}"
-    ));
-    client.response()
+    server.connect().ask(method, target, fields, body)
 }
 
 /// Has a job accepted, and returns its address.

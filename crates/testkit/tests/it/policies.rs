@@ -1,8 +1,8 @@
 //! Policies of routes: addresses, rate limits, header rules and error pages, whatever answers.
 
-use std::{process::Command, thread};
+use std::thread;
 
-use forebay_testkit::{Response, Server, Setup};
+use forebay_testkit::{Response, Server, Setup, curl};
 
 use crate::{reload::reload, store::ask};
 
@@ -72,6 +72,11 @@ respond = { text = "open" }
         );
     }
     assert_eq!(from(&server, "192.0.2.1", "/open", &[]).status, 200);
+    // Whatever the length of its body.
+    for (address, status) in [("192.0.2.1", 403), ("10.1.2.3", 413)] {
+        let length = [("content-length", "99999999999")];
+        assert_eq!(from(&server, address, "/", &length).status, status, "{address}");
+    }
     let refused = from(&server, "192.0.2.1", "/", &[]).text().to_owned();
     assert!(
         refused.contains("requests from 192.0.2.1 are not admitted (policy.NAME: allow, deny)"),
@@ -358,22 +363,16 @@ rewrite = "/none/*"
         );
         assert!(stranger.header("www-authenticate").is_some(), "{method} {path}");
         assert_eq!(ask(method, path, &[ADA]).status, known, "{method} {path}");
-        let curl = Command::new("curl")
-            .args([
-                "--silent",
-                "--http2-prior-knowledge",
-                "--path-as-is",
-                "--output",
-                "-",
-                "--write-out",
-                " %{http_code}",
-                "--request",
-                method,
-            ])
-            .arg(format!("http://{}{path}", server.address()))
-            .output()
-            .expect("curl can be started");
-        assert!(curl.stdout.ends_with(b" 401"), "{method} {path}: {curl:?}");
+        let url = format!("http://{}{path}", server.address());
+        let options = [
+            "--path-as-is",
+            "--write-out",
+            " %{http_code}",
+            "--request",
+            method,
+        ];
+        let answer = curl(["--http2-prior-knowledge", &url].iter().chain(&options));
+        assert!(answer.stdout.ends_with(b" 401"), "{method} {path}: {answer:?}");
     }
     // A browser asks that without credentials, whatever it has.
     let preflight = [

@@ -274,12 +274,9 @@ fn nothing_that_a_client_sends_is_taken_for_an_order() {
         r#"{"qoper8":{"shutdown":true},"error":true,"shutdown":true}"#,
         "\u{5}\0\0\0DRAIN",
     ] {
-        let mut client = server.connect();
-        client.send(format!(
-            "POST /echo HTTP/1.1\r\nhost: a\r\nx-forebay-drain: 1\r\nfault: 1\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        ));
-        assert_eq!(client.response().text(), body);
+        let fields = "x-forebay-drain: 1\r\nfault: 1\r\n";
+        let response = server.connect().ask("POST", "/echo", fields, body);
+        assert_eq!(response.text(), body);
     }
     let frame = forebay_frames();
     let answer = server.post("/echo", &frame);

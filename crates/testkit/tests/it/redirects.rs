@@ -1,8 +1,6 @@
 //! Redirects, and rewrites: requests that another address or another route answers.
 
-use std::process::Command;
-
-use forebay_testkit::{Response, Server, Setup};
+use forebay_testkit::{Response, Server, Setup, curl};
 use serde_json::Value;
 
 use crate::store::ask;
@@ -136,20 +134,13 @@ fn a_rewritten_request_is_answered_by_the_other_route_and_logged_as_it_came() {
     ];
     let preflight = ask(&mut server.connect(), "OPTIONS", "/short/a", &wanted, b"");
     assert_eq!(preflight.header("access-control-allow-origin"), Some("*"));
-    let http2 = Command::new("curl")
-        .args([
-            "--silent",
-            "--http2-prior-knowledge",
-            "--data",
-            "body",
-            "--header",
-            "x-outer: a",
-            "--header",
-            "x-inner: a",
-        ])
-        .arg(format!("http://{}/short/2", server.address()))
-        .output()
-        .expect("curl can be started");
+    let fields = ["--header", "x-outer: a", "--header", "x-inner: a"];
+    let url = format!("http://{}/short/2", server.address());
+    let http2 = curl(
+        ["--http2-prior-knowledge", "--data", "body", &url]
+            .iter()
+            .chain(&fields),
+    );
     let echo: Value = serde_json::from_slice(&http2.stdout).expect("JSON");
     assert_eq!([&echo["id"], &echo["body"]], ["2", "body"]);
 }

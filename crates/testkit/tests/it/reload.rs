@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use forebay_testkit::{Client, Load, Response, Server, wait_until};
+use forebay_testkit::{Client, Load, Response, Server, Setup, wait_until};
 
 use crate::support::{ONE_WORKER, Runtime, TOOLBOX, metric, node, open, wait_for_note, wait_until_ready};
 
@@ -324,4 +324,30 @@ fn a_stop_during_a_reload_leaves_nothing_behind() {
     server.wait_for_workers(2);
     server.terminate();
     assert!(server.wait().success());
+}
+
+#[test]
+fn a_response_has_the_fields_of_the_configuration_that_its_request_came_under() {
+    let server =
+        Setup::new("[script.echo]\nhandler = \"echo.mjs\"\n[[route]]\npath = \"/\"\nscript = \"echo\"\n")
+            .file(
+                "echo.mjs",
+                "export default async (request) => new Response(await request.text())",
+            )
+            .server("trusted_proxies = [\"127.0.0.1\"]\nhsts = \"1h\"")
+            .admin()
+            .start();
+    let mut client = server.connect();
+    client.send(
+        "POST / HTTP/1.1\r\nhost: a\r\nx-forwarded-proto: https\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n",
+    );
+    client.read_until("100 Continue\r\n\r\n");
+    let config = server.folder().read("forebay.toml").expect("it is there");
+    server.folder().write("forebay.toml", config.replace("1h", "2h"));
+    assert_eq!(reload(&server).status, 200);
+    client.send("ok");
+    let age = |response: &Response| response.header("strict-transport-security").map(str::to_owned);
+    assert_eq!(age(&client.response()).as_deref(), Some("max-age=3600"));
+    client.send("GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-proto: https\r\n\r\n");
+    assert_eq!(age(&client.response()).as_deref(), Some("max-age=7200"));
 }

@@ -115,12 +115,8 @@ fn the_routes_of_the_guide_answer_as_it_says() {
         json!([{"id": 1, "name": "Ada"}])
     );
     let post = |path: &str, body: &str| {
-        let mut client = server.connect();
-        client.send(format!(
-            "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        ));
-        client.response().json()
+        let fields = "content-type: application/json\r\n";
+        server.connect().ask("POST", path, fields, body).json()
     };
     assert_eq!(
         post("/users", r#"{"name": "Edith", "tags": ["a", "b"]}"#),

@@ -76,21 +76,17 @@ fn address(server: &Server) -> SocketAddr {
 /// Runs curl on a path below a name, which is the server's.
 fn curl(server: &Server, name: &str, path: &str, options: &[&str]) -> Output {
     let port = address(server).port();
-    let mut command = Command::new("curl");
-    command
-        .args([
-            "--silent",
-            "--show-error",
-            "--max-time",
-            "20",
-            "--http1.1",
-            "--cacert",
-        ])
-        .arg(server.folder().path().join("authority.pem"))
-        .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
-        .args(options)
-        .arg(format!("https://{name}:{port}{path}"));
-    command.output().expect("curl can be started")
+    let authority = server.folder().path().join("authority.pem");
+    let resolve = format!("{name}:{port}:127.0.0.1");
+    let common = [
+        "--http1.1",
+        "--cacert",
+        &authority.to_string_lossy(),
+        "--resolve",
+        &resolve,
+    ];
+    let url = [&*format!("https://{name}:{port}{path}")];
+    forebay_testkit::curl(common.iter().chain(options).chain(&url))
 }
 
 /// The body of a successful response.

@@ -45,12 +45,7 @@ fn start() -> Server {
 }
 
 fn send(server: &Server, authorization: &str, method: &str, target: &str, body: &str) -> Response {
-    let mut client = server.connect();
-    let length = body.len();
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nhost: test\r\n{authorization}content-length: {length}\r\n\r\n{body}"
-    ));
-    client.response_to(method)
+    server.connect().ask(method, target, authorization, body)
 }
 
 fn ci(server: &Server, method: &str, target: &str, body: &Value) -> Response {

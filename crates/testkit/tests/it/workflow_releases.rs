@@ -293,12 +293,8 @@ fn what_cannot_be_read_leaves_what_is_in_force() {
         version(&server, "/workflow/version") == Some(is(1, 1))
     });
     let set = |text: &str| {
-        let mut client = server.connect();
-        client.send(format!(
-            "PUT /store/Workflow/state HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
-            text.len()
-        ));
-        let response = client.response();
+        let fields = "content-type: application/json\r\n";
+        let response = server.connect().ask("PUT", "/store/Workflow/state", fields, text);
         assert!((200..300).contains(&response.status), "{response:?}");
     };
     set("{\"published\":9}");

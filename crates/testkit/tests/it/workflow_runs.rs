@@ -49,12 +49,7 @@ const RUNS: &str = "runs = { global = \"Runs\" }";
 fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &Value) -> Response {
     let body = body.to_string();
     let body = if method == "GET" { "" } else { &body };
-    let mut client = server.connect();
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ));
-    client.response()
+    server.connect().ask(method, target, fields, body)
 }
 
 fn post(server: &Server, workflow: &str, fields: &str, body: &Value) -> Response {
@@ -187,6 +182,26 @@ fn a_key_is_one_run_however_often_it_is_asked_for() {
     assert_eq!(wrong.status, 400, "{}", wrong.text());
     let list = post(&server, "count", ASYNC, &json!([{"n": 1}]));
     assert_eq!(list.status, 400, "{}", list.text());
+}
+
+#[test]
+fn a_key_is_one_run_of_one_user_whose_namesake_of_another_section_is_another() {
+    let data = Folder::new();
+    let realms = "[policy.site]\nauth = [\"robots\", \"others\"]\n[auth.robots.tokens.one]\ntoken = \"ONE\"\n[auth.others.tokens.one]\ntoken = \"OTHER\"\n";
+    let server = setup(&data, &format!("{RUNS}\n{realms}"))
+        .server("policy = \"site\"")
+        .env("ONE", "first-secret")
+        .env("OTHER", "other-secret")
+        .start();
+    for (token, status) in [
+        ("first-secret", 200),
+        ("first-secret", 200),
+        ("other-secret", 422),
+    ] {
+        let fields = format!("authorization: Bearer {token}\r\nidempotency-key: k\r\n");
+        let response = post(&server, "count", &fields, &json!({"n": 1}));
+        assert_eq!(response.status, status, "{token}: {}", response.text());
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub use self::{
     cases::StoredTest,
     files::{WorkflowFiles, is_workflow_file},
     schemas::Schemas,
-    template::Template,
+    template::{Template, escape_markup},
 };
 use crate::{BuiltinTask, Compat, Definition, Evaluator, Graph, RuleFile, RuleModule, check, jdm::Decision};
 

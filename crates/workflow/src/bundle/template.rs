@@ -102,19 +102,26 @@ impl Escape {
                 out.push_str(&quoted[1..quoted.len() - 1]);
             }
             Self::Markup => {
-                for character in text.chars() {
-                    match character {
-                        '&' => out.push_str("&amp;"),
-                        '<' => out.push_str("&lt;"),
-                        '>' => out.push_str("&gt;"),
-                        '"' => out.push_str("&quot;"),
-                        '\'' => out.push_str("&#39;"),
-                        other => out.push(other),
-                    }
-                }
+                out.push_str(&escape_markup(&text));
             }
         }
     }
+}
+
+/// A text for HTML or XML, between tags or in quotes.
+pub fn escape_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -42,15 +42,11 @@ pub struct RunRequest {
     /// The user whom the server has authenticated, as rules see it: a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// What no two users share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_key: Option<String>,
     /// Time of the request, in milliseconds since 1970 UTC.
     pub at_ms: u64,
-}
-
-/// The members of a user that stay the same from one token to the next.
-#[derive(Debug, Deserialize)]
-struct Subject {
-    kind: String,
-    subject: String,
 }
 
 impl RunRequest {
@@ -60,11 +56,8 @@ impl RunRequest {
         let (release, trace) = (self.release, self.wants_trace);
         let mut hasher = SipHasher13::new();
         hasher.write(format!("{workflow}\n{release:?}\n{trace}\n{args}").as_bytes());
-        if let Some(user) = &self.user {
-            match serde_json::from_str(user) {
-                Ok(Subject { kind, subject }) => hasher.write(format!("\n{kind}\n{subject}").as_bytes()),
-                Err(_) => hasher.write(user.as_bytes()),
-            }
+        if let Some(user) = &self.user_key {
+            hasher.write(format!("\n{user}").as_bytes());
         }
         hasher.finish128().as_u128()
     }

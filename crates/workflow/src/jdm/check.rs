@@ -9,13 +9,12 @@ use super::{
     error::Problem,
     expression::Expressions,
     program::{Compiler, Program},
-    reader::shortened,
     switch::Switch,
     table::{CellError, Table},
     template::Config,
     value::Path,
 };
-use crate::Schema;
+use crate::{Schema, object::shortened};
 
 /// A checked and compiled document. Can be shared between threads.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@
 
 use serde_json::Value;
 
-use super::{
-    reader::{DOCUMENT, Object},
-    table::Rows,
+use super::table::Rows;
+use crate::{
+    DefinitionError,
+    object::{self, Object},
 };
-use crate::DefinitionError;
 
 /// Maximum number of nodes in a document. A run evaluates each at most once.
 const NODES_MAX: usize = 1_000;
@@ -144,23 +144,18 @@ pub struct Edge {
 impl Document {
     /// Parses a document. Unknown members are ignored: editors keep theirs in it.
     pub fn parse(text: &[u8]) -> Result<Self, DefinitionError> {
-        let value = serde_json::from_slice(text).map_err(|error| DefinitionError::Json {
-            line: error.line(),
-            column: error.column(),
-            reason: reason_of(&error),
-        })?;
-        Self::of(&value)
+        Self::of(&object::parse(text)?)
     }
 
     /// Like [`parse`](Self::parse), for JSON that is already parsed.
     pub fn of(value: &Value) -> Result<Self, DefinitionError> {
-        let document = Object::new("the text", DOCUMENT.to_owned(), value)?;
+        let document = Object::new("the text", "the document".to_owned(), value)?;
         if document.get("blocks").is_some() {
             return Err(document.unexpected("blocks", "none: policies are not accepted, decision graphs are"));
         }
         Ok(Self {
-            nodes: document.list("nodes", NODES_MAX, Node::of)?,
-            edges: document.list("edges", EDGES_MAX, Edge::of)?,
+            nodes: document.list("nodes", 0..=NODES_MAX, Node::of)?,
+            edges: document.list("edges", 0..=EDGES_MAX, Edge::of)?,
         })
     }
 }
@@ -181,7 +176,7 @@ impl Node {
             "expressionNode" => {
                 let content = node.object("content")?;
                 Kind::Expressions(
-                    content.list("expressions", EXPRESSIONS_MAX, Expression::of)?,
+                    content.list("expressions", 0..=EXPRESSIONS_MAX, Expression::of)?,
                     Transform::of(&content)?,
                 )
             }
@@ -189,7 +184,7 @@ impl Node {
                 let content = node.object("content")?;
                 Kind::Switch {
                     collects: collects(&content)?,
-                    statements: content.list("statements", STATEMENTS_MAX, Statement::of)?,
+                    statements: content.list("statements", 0..=STATEMENTS_MAX, Statement::of)?,
                 }
             }
             "functionNode" => match node.get("content") {
@@ -226,7 +221,7 @@ impl Node {
         };
         Ok(Self {
             id: node.needed("id")?.to_owned(),
-            name: node.text("name")?.to_owned(),
+            name: node.text("name")?.unwrap_or_default().to_owned(),
             kind,
         })
     }
@@ -235,8 +230,8 @@ impl Node {
 impl Expression {
     fn of(expression: &Object<'_>) -> Result<Self, DefinitionError> {
         Ok(Self {
-            key: expression.text("key")?.to_owned(),
-            text: expression.text("value")?.to_owned(),
+            key: expression.text("key")?.unwrap_or_default().to_owned(),
+            text: expression.text("value")?.unwrap_or_default().to_owned(),
         })
     }
 }
@@ -245,7 +240,7 @@ impl Statement {
     fn of(statement: &Object<'_>) -> Result<Self, DefinitionError> {
         Ok(Self {
             id: statement.needed("id")?.to_owned(),
-            condition: statement.text("condition")?.to_owned(),
+            condition: statement.text("condition")?.unwrap_or_default().to_owned(),
         })
     }
 }
@@ -255,21 +250,21 @@ impl Edge {
         Ok(Self {
             from: edge.needed("sourceId")?.to_owned(),
             to: edge.needed("targetId")?.to_owned(),
-            statement: edge.said("sourceHandle")?.map(str::to_owned),
+            statement: edge.filled("sourceHandle")?.map(str::to_owned),
         })
     }
 }
 
 impl Transform {
     fn of(content: &Object<'_>) -> Result<Self, DefinitionError> {
-        let mode = match content.text("executionMode")? {
+        let mode = match content.text("executionMode")?.unwrap_or_default() {
             "" | "single" => Mode::Single,
             "loop" => Mode::Loop,
             _ => return Err(content.unexpected("executionMode", "single or loop")),
         };
         Ok(Self {
-            input: content.said("inputField")?.map(str::to_owned),
-            output: content.said("outputPath")?.map(str::to_owned),
+            input: content.filled("inputField")?.map(str::to_owned),
+            output: content.filled("outputPath")?.map(str::to_owned),
             mode,
             passes_through: content.flag("passThrough")?,
         })
@@ -278,7 +273,7 @@ impl Transform {
 
 /// Whether the hit policy is to collect all hits.
 pub(super) fn collects(content: &Object<'_>) -> Result<bool, DefinitionError> {
-    match content.text("hitPolicy")? {
+    match content.text("hitPolicy")?.unwrap_or_default() {
         "" | "first" => Ok(false),
         "collect" => Ok(true),
         _ => Err(content.unexpected("hitPolicy", "first or collect")),
@@ -301,14 +296,5 @@ fn schema_of(node: &Object<'_>) -> Result<Option<Value>, DefinitionError> {
             _ => Err(content.unexpected("schema", expected)),
         },
         Some(_) => Err(content.unexpected("schema", expected)),
-    }
-}
-
-/// The parser's message without its position, which the error has in fields of its own.
-fn reason_of(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
     }
 }

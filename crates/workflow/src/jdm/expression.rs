@@ -11,10 +11,10 @@ use zen_expression::{
 use super::{
     document::Expression,
     program::{Compiler, DOLLAR, Fault, Machine, Program},
-    reader::shortened,
     table::CellError,
     value::{Path, copied, to_json},
 };
+use crate::object::shortened;
 
 /// The compiled expressions of a node.
 #[derive(Clone, Debug)]

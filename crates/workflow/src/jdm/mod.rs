@@ -16,7 +16,6 @@ mod error;
 mod evaluation;
 mod expression;
 mod program;
-mod reader;
 mod run;
 mod switch;
 mod table;

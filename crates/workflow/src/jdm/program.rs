@@ -19,9 +19,9 @@ use zen_expression::{
 use super::{
     bounds,
     clock::{CLOCK, clock},
-    reader::shortened,
     value::{Excess, NODES, from_json, measure, to_json},
 };
+use crate::object::shortened;
 
 /// Maximum length of an expression.
 const TEXT_MAX_BYTES: usize = 16 << 10;

@@ -20,11 +20,10 @@ use super::{
     error::{Cause, RunError},
     evaluation::{Evaluation, Step, Steps, trace_of},
     program::{Machine, Program},
-    reader::shortened,
     traversal::Traversal,
     value::{ITEMS_MAX, NODES, from_json, measure, merged, to_json},
 };
-use crate::{Mismatch, Schema};
+use crate::{Mismatch, Schema, object::shortened};
 
 /// Maximum nesting of decisions.
 pub const DEPTH_MAX: usize = 10;

@@ -15,10 +15,10 @@ pub use self::written::{Hits, Input, Output, Row, Rows};
 use self::{asking::Asking, index::Index};
 use super::{
     program::{CompileError, Compiler, Machine, Program},
-    reader::shortened,
     test::Test,
     value::Path,
 };
+use crate::object::shortened;
 
 /// A cell or column that does not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use zen_expression::{Scope, Variable};
 
 use super::{
     program::{Compiler, Fault, Machine, Program},
-    reader::shortened,
     table::CellError,
     value::to_json,
 };
+use crate::object::shortened;
 
 /// A configuration with its templates compiled.
 #[derive(Clone, Debug)]

@@ -45,7 +45,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             r#"{"nodes": [3]}"#,
-            "the definition.nodes[0]: found 3, expected an object",
+            "the graph.nodes[0]: found 3, expected an object",
         ),
         (r#"{"nodes": [{"id": "0"}]}"#, "nodes[0]: `@type` is missing"),
         (

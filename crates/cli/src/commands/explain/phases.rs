@@ -6,54 +6,24 @@ use super::report::{Report, Sampled, Span};
 
 /// Phases, in the order in which they come.
 pub(super) const PHASES: [Phase; 12] = [
-    Phase {
-        name: "front",
-        meaning: "the head is read and the route found",
-    },
-    Phase {
-        name: "queue",
-        meaning: "waiting for a worker or a thread",
-    },
-    Phase {
-        name: "code",
-        meaning: "the handler's code runs",
-    },
-    Phase {
-        name: "handler",
-        meaning: "in the handler but not running: the round trip to a worker, or another wait",
-    },
-    Phase {
-        name: "upstream",
-        meaning: "another server has the request and has not answered",
-    },
-    Phase {
-        name: "sql wait",
-        meaning: "statements wait for a place or a connection",
-    },
-    Phase {
-        name: "sql send",
-        meaning: "statements are being sent",
-    },
-    Phase {
-        name: "sql server",
-        meaning: "PostgreSQL has not begun to answer",
-    },
-    Phase {
-        name: "sql rows",
-        meaning: "answers are coming and are decoded",
-    },
-    Phase {
-        name: "sql hand-over",
-        meaning: "rows are decoded, their caller is not awake yet",
-    },
-    Phase {
-        name: "between",
-        meaning: "none of these: threads are being woken, or run other tasks",
-    },
-    Phase {
-        name: "write",
-        meaning: "the answer is made and written",
-    },
+    phase("front", "the head is read and the route found"),
+    phase("queue", "waiting for a worker or a thread"),
+    phase("code", "the handler's code runs"),
+    phase(
+        "handler",
+        "in the handler but not running: the round trip to a worker, or another wait",
+    ),
+    phase("upstream", "another server has the request and has not answered"),
+    phase("sql wait", "statements wait for a place or a connection"),
+    phase("sql send", "statements are being sent"),
+    phase("sql server", "PostgreSQL has not begun to answer"),
+    phase("sql rows", "answers are coming and are decoded"),
+    phase("sql hand-over", "rows are decoded, their caller is not awake yet"),
+    phase(
+        "between",
+        "none of these: threads are being woken, or run other tasks",
+    ),
+    phase("write", "the answer is made and written"),
 ];
 const COUNT: usize = PHASES.len();
 pub(super) const FRONT: usize = 0;
@@ -87,6 +57,10 @@ const PRECEDENCE: [usize; COUNT] = [
 pub(super) struct Phase {
     pub(super) name: &'static str,
     pub(super) meaning: &'static str,
+}
+
+const fn phase(name: &'static str, meaning: &'static str) -> Phase {
+    Phase { name, meaning }
 }
 
 /// The samples of a run by their routes.

@@ -12,6 +12,7 @@ mod rsa;
 
 use std::rc::Rc;
 
+use forebay_http_client::with_causes;
 use rquickjs::{ArrayBuffer, Ctx, Exception, Result, String as JsString, Value};
 
 use self::{coding::Scheme, error::ToolError, files::Files, random::Random};
@@ -195,13 +196,6 @@ fn text_of(content: JsString<'_>) -> std::result::Result<Vec<u8>, ToolError> {
 fn thrown<T>(ctx: &Ctx<'_>, result: std::result::Result<T, impl std::error::Error>) -> Result<T> {
     result.map_err(|error| {
         // An exception has no separate cause, so its text contains the causes.
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(deeper) = cause {
-            message.push_str(": ");
-            message.push_str(&deeper.to_string());
-            cause = deeper.source();
-        }
-        Exception::throw_message(ctx, &message)
+        Exception::throw_message(ctx, &with_causes(&error))
     })
 }

@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes};
 use h2::{RecvStream, server::SendResponse};
 
 use super::{
-    super::{request_body::DISCARD_BYTES_MAX, timer::Timer},
+    super::{lookup::Sent, request_body::DISCARD_BYTES_MAX, timer::Timer},
     Peer,
 };
 use crate::{
@@ -32,6 +32,7 @@ pub(super) struct Http2Client {
     rest: Bytes,
     ended: bool,
     trailers: HeaderLines,
+    framing: Framing,
     /// Bytes of the body that may still come.
     left: u64,
     body_bytes_max: u64,
@@ -45,10 +46,17 @@ pub(super) struct Http2Client {
     pub(super) respond: SendResponse<Bytes>,
     /// How the response is being sent, once its head has been.
     pub(super) sending: Option<h2::SendStream<Bytes>>,
+    pub(super) sent: Sent,
 }
 
 impl Http2Client {
-    pub(super) fn new(peer: Rc<Peer>, body: RecvStream, respond: SendResponse<Bytes>) -> Self {
+    /// The client of a request whose head says how the body is delimited.
+    pub(super) fn new(
+        peer: Rc<Peer>,
+        framing: Framing,
+        body: RecvStream,
+        respond: SendResponse<Bytes>,
+    ) -> Self {
         let limits = peer.limits();
         Self {
             peer,
@@ -57,8 +65,9 @@ impl Http2Client {
             body,
             rest: Bytes::new(),
             trailers: HeaderLines::default(),
-            left: limits.body_bytes_max,
-            body_bytes_max: limits.body_bytes_max,
+            framing,
+            left: u64::MAX,
+            body_bytes_max: u64::MAX,
             timer: Timer::new(Instant::now()),
             patience: limits.body_timeout,
             since: None,
@@ -66,17 +75,7 @@ impl Http2Client {
             sending_pace: limits.pace(),
             respond,
             sending: None,
-        }
-    }
-
-    /// Sets how long the body may be, and refuses it if it says that it is longer.
-    pub(super) fn limit_body(&mut self, framing: Framing, body_bytes_max: u64) -> Result<(), Refusal> {
-        (self.left, self.body_bytes_max) = (body_bytes_max, body_bytes_max);
-        match framing {
-            Framing::Length(length) if length > body_bytes_max => {
-                Err(Refusal::BodyTooLarge { body_bytes_max })
-            }
-            _ => Ok(()),
+            sent: Sent::default(),
         }
     }
 
@@ -132,6 +131,16 @@ impl Http2Client {
 }
 
 impl Client for Http2Client {
+    fn limit_body(&mut self, body_bytes_max: u64) -> Result<(), Refusal> {
+        (self.left, self.body_bytes_max) = (body_bytes_max, body_bytes_max);
+        match self.framing {
+            Framing::Length(length) if length > body_bytes_max => {
+                Err(Refusal::BodyTooLarge { body_bytes_max })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn body_ended(&self) -> bool {
         self.ended && self.rest.is_empty()
     }

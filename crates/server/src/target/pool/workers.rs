@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use forebay_clients::{ClientError, WorkerAnswer, WorkerRequest, Workers};
-use forebay_pool::{Connection, Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole};
+use forebay_pool::{Connection, Failure, Job, Limits, NoAnswer, Pool, RequestParts, Whole, latin1};
 
 use super::{first_bytes_max, is_hop, retry_of};
 use crate::{store::OpenStore, target::durability::on_disk};
@@ -116,15 +116,14 @@ impl PoolWorkers {
     }
 
     fn answered(&self, whole: &Whole) -> Result<WorkerAnswer, ClientError> {
-        // HTTP fields are Latin-1, as in JavaScript.
-        let text = |bytes: &[u8]| bytes.iter().map(|&byte| char::from(byte)).collect::<String>();
         let mut headers = Vec::new();
         if let Some(kind) = whole.answer.content().media_type() {
             headers.push(("content-type".to_owned(), kind.to_owned()));
         }
         for pair in whole.answer.headers() {
             let (name, value) = pair.map_err(|_| self.failed("its header block is cut off".to_owned()))?;
-            headers.push((text(name), text(value)));
+            // HTTP fields are Latin-1, as in JavaScript.
+            headers.push((latin1(name), latin1(value)));
         }
         let body = std::str::from_utf8(&whole.body)
             .map_err(|_| self.failed("the body of its answer is no text in UTF-8".to_owned()))?;

@@ -45,12 +45,7 @@ fn link_packages(setup: &Setup) {
 
 /// Sends a request with a body of a type, and reads the response.
 fn send(client: &mut Client, method: &str, target: &str, content_type: &str, body: &[u8]) -> Response {
-    let length = body.len();
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nhost: a\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
-    ));
-    client.send(body);
-    client.response_to(method)
+    client.ask(method, target, &format!("content-type: {content_type}\r\n"), body)
 }
 
 /// Sends a GET request with one more header.

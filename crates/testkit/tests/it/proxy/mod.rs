@@ -6,7 +6,6 @@ mod tunnels;
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -436,19 +435,7 @@ fn a_client_of_http2_is_passed_on_too() {
     let server = before(upstream.address());
     let url = |path: &str| format!("http://{}{path}", server.address());
     let curl = |arguments: &[&str]| {
-        let mut command = Command::new("curl");
-        command.args([
-            "--silent",
-            "--show-error",
-            "--max-time",
-            "20",
-            "--http2-prior-knowledge",
-        ]);
-        command
-            .args(arguments)
-            .output()
-            .expect("curl can be started")
-            .stdout
+        forebay_testkit::curl(["--http2-prior-knowledge"].iter().chain(arguments)).stdout
     };
     assert_eq!(curl(&[&url("/teapot")]), b"short and stout");
     assert_eq!(curl(&["--data-binary", "hello", &url("/echo")]), b"hello");

@@ -153,12 +153,8 @@ const REQUESTS: &[Exchange] = &[
 fn ask(client: &mut Client, (method, target, field, body): Exchange, tag: &str) -> Response {
     let field = field.replace("TAG", tag);
     let separator = if field.is_empty() { "" } else { "\r\n" };
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nhost: test\r\nx-request-id: the-same\r\ncontent-type: application/json\r\n\
-         {field}{separator}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ));
-    client.response_to(method)
+    let fields = format!("x-request-id: the-same\r\ncontent-type: application/json\r\n{field}{separator}");
+    client.ask(method, target, &fields, body)
 }
 
 /// The responses of a place to the requests that `takes` selects.

@@ -43,13 +43,8 @@ fn seen(answer: &Response, way: &str) -> (u16, Vec<(String, String)>, String) {
 }
 
 fn ask(server: &Server, method: &str, target: &str, body: &str) -> Response {
-    let mut client = server.connect();
-    client.send(format!(
-        "{method} {target} HTTP/1.1\r\nhost: test\r\nx-request-id: the-same\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    ));
-    client.response_to(method)
+    let fields = "x-request-id: the-same\r\ncontent-type: application/json\r\n";
+    server.connect().ask(method, target, fields, body)
 }
 
 #[test]

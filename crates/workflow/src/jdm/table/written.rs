@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{
-    DefinitionError,
-    jdm::{document::collects, reader::Object},
-};
+use crate::{DefinitionError, jdm::document::collects, object::Object};
 
 /// Maximum number of rows in a table.
 const ROWS_MAX: usize = 100_000;
@@ -78,24 +75,28 @@ impl Rows {
     }
 
     pub(in crate::jdm) fn of_object(content: &Object<'_>) -> Result<Self, DefinitionError> {
-        let inputs = content.list("inputs", COLUMNS_MAX, |input| {
+        let inputs = content.list("inputs", 0..=COLUMNS_MAX, |input| {
             Ok(Input {
                 id: input.needed("id")?.to_owned(),
-                name: input.text("name")?.to_owned(),
-                field: input.said("field")?.map(str::to_owned),
+                name: input.text("name")?.unwrap_or_default().to_owned(),
+                field: input.filled("field")?.map(str::to_owned),
             })
         })?;
-        let outputs = content.list("outputs", COLUMNS_MAX, |output| {
+        let outputs = content.list("outputs", 0..=COLUMNS_MAX, |output| {
             Ok(Output {
                 id: output.needed("id")?.to_owned(),
-                name: output.text("name")?.to_owned(),
-                field: output.text("field")?.trim().to_owned(),
+                name: output.text("name")?.unwrap_or_default().to_owned(),
+                field: output.text("field")?.unwrap_or_default().trim().to_owned(),
             })
         })?;
-        let rows = content.list("rules", ROWS_MAX, |rule| {
-            let cell = |id: &str| Ok(rule.text(id)?.trim().to_owned());
+        let rows = content.list("rules", 0..=ROWS_MAX, |rule| {
+            let cell = |id: &str| match rule.members.get(id) {
+                None | Some(Value::Null) => Ok(String::new()),
+                Some(Value::String(text)) => Ok(text.trim().to_owned()),
+                Some(_) => Err(rule.unexpected(id, "text")),
+            };
             Ok(Row {
-                id: rule.text("_id")?.to_owned(),
+                id: rule.text("_id")?.unwrap_or_default().to_owned(),
                 description: rule
                     .get("_description")
                     .and_then(Value::as_str)

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use forebay_workflow::{Admission, Asker, Progress, RunLookup, RunName, RunRequest, WorkflowFailure};
 
 use crate::{
     front::{Client, Head},
+    jobs::random,
     reply::Reply,
     target::{
         End, Request,
@@ -87,7 +86,10 @@ pub(super) async fn answer(
     wait_for(kept.begun(), request.deadline, client).await?;
     let name = RunName {
         client: asker.id.map(str::to_owned),
-        id: wish.key.map_or_else(new_id, Ok)?,
+        id: match wish.key {
+            Some(key) => key,
+            None => format!("{:032x}", random()?),
+        },
     };
     kept.check(&target.runner, asker, &name, &asked)?;
     let deadline = request.arrived + target.runner.timeout_of(&asked.workflow);
@@ -185,13 +187,4 @@ async fn find(
     let found = kept.find(name, workflow, until.min(request.deadline));
     let found = wait_for(found, request.deadline + Duration::from_secs(1), client).await??;
     Ok(found.ok_or_else(|| WorkflowFailure::NoSuchRun { id: name.id.clone() })?)
-}
-
-/// A random id for a run without a key.
-fn new_id() -> Result<String, WorkflowFailure> {
-    let mut bytes = [0; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| WorkflowFailure::Broken {
-        reason: format!("the system has no random numbers: {error}"),
-    })?;
-    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

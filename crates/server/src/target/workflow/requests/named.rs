@@ -4,6 +4,7 @@ use forebay_workflow::{RunCall, RunRequest, WorkflowFailure, argument_list, argu
 
 use super::durable::{self, DurableRunRequest};
 use crate::{
+    auth::User,
     failure::Refusal,
     front::Client,
     reply::Reply,
@@ -52,6 +53,7 @@ pub(in crate::target::workflow) async fn answer(
             release: options.release.or(target.route.release),
             wants_trace: options.trace,
             user: user.map(str::to_owned),
+            user_key: request.identity.get().map(User::key),
             at_ms: now_ms(),
         };
         return durable::answer(target, request, wish, asker, asked, client).await;

@@ -1,16 +1,14 @@
-//! HTTP/1.1 client for requests that the server itself sends.
+//! Posts bodies to one address.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Uri,
-    header::{RETRY_AFTER, USER_AGENT},
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header::RETRY_AFTER};
 use http_body_util::{BodyExt as _, Full, Limited};
+use rustls::RootCertStore;
 use url::Url;
 
-use crate::fetch::{HttpClient, NAME, Trust, chain, http_client};
+use crate::{HttpClient, with_causes};
 
 /// Maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -89,23 +87,23 @@ impl Post {
         let uri = format!("{address}{path}");
         let uri = uri.parse().map_err(|_| PostError::NoAddress)?;
         let mut all = HeaderMap::new();
-        all.insert(USER_AGENT, HeaderValue::from_static(NAME));
         for (name, value) in fields {
             let field = || PostError::Field { name: name.clone() };
             let value = HeaderValue::from_str(value).map_err(|_| field())?;
             all.insert(HeaderName::try_from(name).map_err(|_| field())?, value);
         }
-        let trust = match address.0.scheme() {
-            "https" => Trust::System,
-            _ => Trust::Nobody,
+        let authorities = match address.0.scheme() {
+            "https" => forebay_tls::system_authorities(),
+            _ => RootCertStore::empty(),
         };
-        let client = http_client(trust).map_err(|error| PostError::Failed {
-            reason: chain(&error),
-        })?;
+        if address.0.scheme() == "https" && authorities.is_empty() {
+            let reason = "this system has no certificates of authorities".to_owned();
+            return Err(PostError::Failed { reason });
+        }
         Ok(Self {
             uri,
             fields: all,
-            client,
+            client: HttpClient::new(authorities, false),
         })
     }
 
@@ -115,19 +113,16 @@ impl Post {
         *request.method_mut() = Method::POST;
         request.uri_mut().clone_from(&self.uri);
         request.headers_mut().clone_from(&self.fields);
-        let answer = self
-            .client
-            .request(request)
-            .await
-            .map_err(|error| PostError::Failed {
-                reason: chain(&error),
-            })?;
+        let answer = self.client.send(request).await;
+        let answer = answer.map_err(|error| PostError::Failed {
+            reason: error.to_string(),
+        })?;
         let status = answer.status().as_u16();
         let retry_after = answer.headers().get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| PostError::Failed {
-            reason: chain(&*error),
+            reason: with_causes(&*error),
         })?;
         Ok(Posted {
             status,

@@ -6,23 +6,23 @@ use forebay_testkit::{
 };
 use serde_json::Value;
 
-const CONFIG: &str = include_str!("../../../../../examples/techempower/forebay.toml");
+const CONFIG: &str = include_str!("../../../../examples/techempower/forebay.toml");
 const HANDLERS: [(&str, &str); 4] = [
     (
         "handlers/cache.mjs",
-        include_str!("../../../../../examples/techempower/handlers/cache.mjs"),
+        include_str!("../../../../examples/techempower/handlers/cache.mjs"),
     ),
     (
         "handlers/fortunes.mjs",
-        include_str!("../../../../../examples/techempower/handlers/fortunes.mjs"),
+        include_str!("../../../../examples/techempower/handlers/fortunes.mjs"),
     ),
     (
         "handlers/hello.mjs",
-        include_str!("../../../../../examples/techempower/handlers/hello.mjs"),
+        include_str!("../../../../examples/techempower/handlers/hello.mjs"),
     ),
     (
         "handlers/worlds.mjs",
-        include_str!("../../../../../examples/techempower/handlers/worlds.mjs"),
+        include_str!("../../../../examples/techempower/handlers/worlds.mjs"),
     ),
 ];
 
