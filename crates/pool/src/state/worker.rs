@@ -173,6 +173,11 @@ impl<L> Worker<L> {
         self.in_flight
     }
 
+    /// Whether it has jobs, or is not ready yet.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.phase == Phase::Starting || self.in_flight > 0 || !self.detached.is_empty()
+    }
+
     /// Jobs that have left their slots.
     pub(crate) fn detached(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.detached.values().copied()
