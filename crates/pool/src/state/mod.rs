@@ -756,10 +756,13 @@ impl<L: LinkPort> State<L> {
             Place::Sent(sent) => {
                 let worker = &mut self.workers[sent.worker];
                 if worker.host.is_some() {
+                    // It may still run the job, or not be there: it has more room once it says so.
+                    let room = worker.room(0);
                     // The host limits the run itself; what it still sends of the job is dropped.
                     worker.link.abort(sent.slot, sent.number, reason);
                     out.written(&worker.link);
                     worker.release(sent.slot);
+                    worker.set_room(room);
                     self.jobs.remove(key);
                 } else if worker.link.revoke(sent.slot, sent.number) {
                     let slot = sent.slot;
