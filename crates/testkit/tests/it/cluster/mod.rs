@@ -3,6 +3,7 @@
 mod broker;
 mod faults;
 mod load;
+mod machines;
 mod requests;
 
 use std::{
@@ -125,7 +126,9 @@ impl Stranger {
         stream.set_read_timeout(Some(patience)).expect("it is open");
         let has_come = self.0.fill_buf().is_ok();
         let stream = self.0.get_ref();
-        stream.set_read_timeout(Some(MESSAGE_TIMEOUT)).expect("it is open");
+        stream
+            .set_read_timeout(Some(MESSAGE_TIMEOUT))
+            .expect("it is open");
         has_come
     }
 

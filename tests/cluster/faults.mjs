@@ -2,32 +2,25 @@
 // A test cluster of three machines, each a network namespace of its own, on one bridge: three NATS servers, two front ends, three worker hosts, and
 // PostgreSQL with a synchronous standby. Requests come from outside while one fault follows another; then the histories are checked:
 //
-// - whatever was acknowledged (a row by 201, a job's run by 200, a durable job by 202) is there afterwards;
+// - whatever was acknowledged (a row or a run by 200, a durable job by 202) is there afterwards;
 // - no job of a route that is not idempotent has begun twice: each run leaves a line;
 // - each request that could reach its front end is answered within its deadline and SLACK_MS;
 // - within RECOVERY_MS after a fault has been healed, all kinds of requests succeed again, and none fails while nothing is wrong.
 //
-//   node tests/cluster.mjs                       every kind of fault once, in random order; the seed is printed
-//   node tests/cluster.mjs --seed 7 --faults 30  thirty random faults
-//   node tests/cluster.mjs --only kill,cut       these, once each
+//   node tests/cluster/faults.mjs                       every kind of fault once, in random order; the seed is printed
+//   node tests/cluster/faults.mjs --seed 7 --faults 30  thirty random faults
+//   node tests/cluster/faults.mjs --only kill,cut       these, once each; --short: half a second each
 //
-// It needs Linux and root, `ip` and `tc` (iproute2), `unshare` and `nsenter` (util-linux), NATS and PostgreSQL, and libfaketime for clocks that
-// disagree. All processes live in one PID namespace and all interfaces in one network namespace of their own: both end with this program,
-// however it ends.
+// It needs what machines.mjs needs, `tc` (iproute2), NATS and PostgreSQL.
 
-import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chownSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request as httpRequest } from 'node:http';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { BINARY, FAKETIME, Machine, NATS, fail, ip, run, until } from './machines.mjs';
 
-const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
-const BINARY = process.env.FOREBAY_BINARY ?? join(process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target'), 'debug/forebay');
-const NATS = process.env.FOREBAY_NATS ?? 'nats-server';
-const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
 /** Of every request. */
 const DEADLINE_MS = 5_000;
 /** How much later than the deadline an answer may come: this machine runs all processes of three on few cores. */
@@ -48,48 +41,11 @@ const SHOWN_MAX = 20;
 /** PostgreSQL does not run as root; this is `nobody`. */
 const DATABASE_UID = 65_534;
 /** The address of the primary database, wherever it is. */
-const DATABASE_IP = '10.77.0.100';
+const DATABASE_IP = '10.0.0.100';
 
 const { values: options } = parseArgs({
   options: { seed: { type: 'string' }, faults: { type: 'string' }, only: { type: 'string' }, short: { type: 'boolean' }, keep: { type: 'boolean' } },
 });
-
-function fail(text) {
-  console.error(`make cluster: ${text}`);
-  process.exit(1);
-}
-
-/** Runs a program to its end and returns what it prints. */
-function run(command, args, { allowed = false, ...options } = {}) {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8', ...options });
-  if (status !== 0 && !allowed) throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? stderr}`);
-  return stdout ?? '';
-}
-
-// ---- The namespaces: this program starts itself again, as the first process of its own.
-
-if (!process.env.FOREBAY_CLUSTER_FOLDER) {
-  if (process.getuid() !== 0) fail('needs root, because it makes network namespaces');
-  if (spawnSync('unshare', ['--net', '--pid', '--mount', '--fork', 'ip', 'link', 'add', 'try', 'type', 'bridge']).status !== 0) {
-    fail('cannot make namespaces and a bridge: it needs unshare, ip and their permissions (in a container: --privileged)');
-  }
-  const folder = mkdtempSync(join(tmpdir(), 'forebay-cluster-'));
-  const child = spawn('unshare', ['--net', '--pid', '--mount', '--fork', '--kill-child', '--mount-proc', process.execPath, ...process.argv.slice(1)], {
-    env: { ...process.env, FOREBAY_CLUSTER_FOLDER: folder },
-    stdio: 'inherit',
-  });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill('SIGKILL'));
-  const code = await new Promise((resolve) => child.on('exit', resolve));
-  if (options.keep || (code !== 0 && code !== null)) console.log(`The logs are in ${folder}`);
-  else rmSync(folder, { recursive: true, force: true });
-  process.exit(code ?? 1);
-}
-/** The folder of the first process, at a place that no other mount hides. */
-const FOLDER = '/run/cluster';
-chmodSync(process.env.FOREBAY_CLUSTER_FOLDER, 0o755);
-run('mount', ['-t', 'tmpfs', 'none', '/run']);
-mkdirSync(FOLDER);
-run('mount', ['--bind', process.env.FOREBAY_CLUSTER_FOLDER, FOLDER]);
 
 // ---- Random numbers from a seed (mulberry32).
 
@@ -102,71 +58,6 @@ const random = () => {
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
 };
 const pick = (list) => list[Math.floor(random() * list.length)];
-
-// ---- The network.
-
-const ip = (...args) => run('ip', args);
-ip('link', 'set', 'lo', 'up');
-ip('link', 'add', 'bridge', 'type', 'bridge');
-ip('addr', 'add', '10.77.0.254/24', 'dev', 'bridge');
-ip('link', 'set', 'bridge', 'up');
-
-/** What happens to this machine now, and happened until when: requests to it may remain without an answer then. */
-class Machine {
-  units = new Map();
-  cutOffUntil = Infinity;
-
-  constructor(number) {
-    this.name = `m${number}`;
-    this.ip = `10.77.0.${number}`;
-    this.port = `port${number}`; // of the bridge
-    this.folder = join(FOLDER, this.name);
-    this.clock = join(this.folder, 'clock');
-    mkdirSync(this.folder);
-    writeFileSync(this.clock, '+0\n');
-    ip('netns', 'add', this.name);
-    ip('link', 'add', this.port, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', this.name);
-    ip('link', 'set', this.port, 'master', 'bridge', 'up');
-    this.inside('addr', 'add', `${this.ip}/24`, 'dev', 'eth0');
-    this.inside('link', 'set', 'eth0', 'up');
-    this.inside('link', 'set', 'lo', 'up');
-  }
-
-  inside(...args) {
-    ip('-n', this.name, ...args);
-  }
-
-  /** Starts a process of this machine: in a PID namespace of its own, so that everything it starts ends with it. */
-  start(name, command, { env = {}, uid = 0, cwd = join(this.folder, name) } = {}) {
-    const clock = existsSync(FAKETIME) && { LD_PRELOAD: FAKETIME, FAKETIME_TIMESTAMP_FILE: this.clock, FAKETIME_CACHE_DURATION: '1', FAKETIME_DONT_FAKE_MONOTONIC: '1' };
-    const variables = Object.entries({ ...clock, ...env }).map(([key, value]) => `${key}=${value}`);
-    const namespaces = ['--pid', '--uts', '--mount', '--fork', '--kill-child', '--mount-proc', 'nsenter', `--net=/run/netns/${this.name}`];
-    const user = ['setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'];
-    // libfaketime shares memory by process number, which other namespaces have, too.
-    const shell = ['sh', '-c', `hostname ${this.name}; mount -t tmpfs none /dev/shm; exec "$@"`, 'sh'];
-    const log = openSync(join(this.folder, `${name}.log`), 'a');
-    const child = spawn('unshare', [...namespaces, ...shell, ...user, 'env', ...variables, ...command], { cwd, stdio: ['ignore', log, log] });
-    child.ended = new Promise((resolve) => child.once('exit', resolve));
-    this.units.set(name, { child, again: () => this.start(name, command, { env, uid, cwd }) });
-  }
-
-  /** Kills one of its processes with all that it has started. */
-  async kill(name) {
-    const { child } = this.units.get(name);
-    // `unshare` waits for the first process of the namespace, which ends after all others.
-    for (const first of readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ')) process.kill(Number(first), 'SIGKILL');
-    await child.ended;
-  }
-
-  async killAll() {
-    this.cutOffUntil = Infinity;
-    await Promise.all([...this.units.keys()].map((name) => this.kill(name)));
-  }
-
-  startAll() {
-    for (const { again } of [...this.units.values()]) again();
-  }
-}
 
 const machines = [1, 2, 3].map((number) => new Machine(number));
 const fronts = machines.slice(0, 2);
@@ -226,7 +117,7 @@ function moveAddress(from, to) {
 async function startDatabases() {
   prepareFolder(primary);
   database(primary, 'initdb', '-D', data(primary), '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync');
-  writeFileSync(join(data(primary), 'pg_hba.conf'), 'host all all 10.77.0.0/24 trust\nhost replication all 10.77.0.0/24 trust\n');
+  writeFileSync(join(data(primary), 'pg_hba.conf'), 'host all all 10.0.0.0/24 trust\nhost replication all 10.0.0.0/24 trust\n');
   writeFileSync(
     join(data(primary), 'postgresql.auto.conf'),
     "listen_addresses = '*'\nsynchronous_standby_names = '*'\nwal_sender_timeout = 2s\nwal_receiver_timeout = 2s\nwal_retrieve_retry_interval = 500ms\n",
@@ -315,18 +206,6 @@ function startMachine(machine) {
   machine.start('nats', [NATS, '--config', join(folder, 'nats.conf')]);
   startForebay(machine, 'host', ['work', '--pool', 'api']);
   if (fronts.includes(machine)) startForebay(machine, 'front', ['serve']);
-}
-
-async function until(what, holds, patience_ms = 30_000) {
-  const end = Date.now() + patience_ms;
-  for (let error; ; await sleep(50)) {
-    try {
-      if (await holds()) return;
-    } catch (caught) {
-      error = caught;
-    }
-    if (Date.now() > end) throw new Error(`${what}: not within ${patience_ms} ms${error ? ` (${error.message.trim()})` : ''}`);
-  }
 }
 
 // ---- The load, and what is wrong about its answers.
