@@ -3,7 +3,7 @@
 # gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint docs bench measurements soak
+.PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint docs bench measurements soak cluster
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -51,6 +51,7 @@ help:
 	@echo 'make docs    the documentation as a website with a search, in target/docs'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
 	@echo 'make measurements  measure again what README.md and docs/measurements.md say, in an hour and a half'
+	@echo 'make cluster three machines as network namespaces, one fault after the other, and what became of each request (ARGS="--seed 7 --faults 30"); as root'
 	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
 
 run: dev
@@ -172,6 +173,12 @@ measurements: dist postgres $(PEER_MODULES) $(PEER_PYTHON)
 soak: REQUESTS ?= 10000000
 soak: deps sdk
 	FOREBAY_SOAK=1 FOREBAY_SOAK_REQUESTS=$(REQUESTS) cargo test -p forebay-store -p forebay-pool -p forebay-testkit -- --nocapture
+
+cluster: sdk $(NODE_MODULES) postgresql nats
+	cargo build --package forebay
+	@test -e /usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1 || ! command -v apt-get >/dev/null || $(APT_INSTALL) libfaketime
+	node tests/cluster/guide.mjs
+	node tests/cluster/faults.mjs $(ARGS)
 
 $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json sdk/node/libraries.mjs $(shell find sdk/node/src -name '*.ts')
 	@mkdir -p sdk/node/dist

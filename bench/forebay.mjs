@@ -89,10 +89,10 @@ async function seed(binary, { file }, lines) {
   rmSync(seedFile);
 }
 
-/** Starts the binary with a prepared configuration and further flags, without waiting for it to be ready. */
-export function launchForebay(binary, { file }, flags = []) {
+/** Starts the binary with a prepared configuration and further flags, `serve` or another command, without waiting for it to be ready. */
+export function launchForebay(binary, { file }, flags = [], command = 'serve') {
   const env = { PATH: `${commands}:${process.env.PATH}`, HOME: process.env.HOME ?? '/' };
-  return launch('forebay', binary, ['serve', '-c', file, ...flags], { env });
+  return launch('forebay', binary, [command, '-c', file, ...flags], { env });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { cluster } from './cluster.mjs';
 import { front } from './front.mjs';
 import { loadGenerators } from './generators.mjs';
 import { idle } from './idle.mjs';
@@ -19,4 +20,4 @@ const stores = [storeNode, storeRust, storeReaders];
  * ../rows.mjs) and its raw data: `openLoop` (../openloop/generator.mjs), `rounds` (../laps.mjs), `contest` (../contest.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [mixed, overload, idle, front, websockets, loadGenerators, tql, sqlDrivers, workflows, watch, ...stores];
+export const suites = [mixed, overload, idle, front, websockets, cluster, loadGenerators, tql, sqlDrivers, workflows, watch, ...stores];

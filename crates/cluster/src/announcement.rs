@@ -15,6 +15,8 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_millis(900);
 /// A host that is silent for so much longer is gone, even if the server of NATS does not know. Machines stand still for a moment without being
 /// dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+/// How often a link without other messages is tried, to notice that the other side is gone, or has not got the latest message.
+pub(crate) const TRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest text in an announcement, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
 /// Longest reason why workers do not start.

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    announcement::{Announcement, PATIENCE, SILENCE_MAX, random_id},
+    announcement::{Announcement, PATIENCE, SILENCE_MAX, TRY_INTERVAL, random_id},
     connection::Connection,
     transfer::{LinkEnd, Receiver, ReplyTo, Sender},
 };
@@ -133,6 +133,7 @@ async fn carry(
     let mut patience = std::pin::pin!(sleep_until(Instant::now() + SILENCE_MAX));
     let mut is_silent = false;
     let mut sent = SentJobs::default();
+    let mut sent_at = Instant::now();
     let mut batch = Vec::new();
     let end = loop {
         tokio::select! {
@@ -156,6 +157,7 @@ async fn carry(
                 }
                 sent.add(&batch, sender.next, sender.piece_max());
                 sender.send(&batch).await;
+                sent_at = Instant::now();
                 batch.clear();
                 if is_given_up {
                     break LinkEnd::GivenUp;
@@ -169,6 +171,11 @@ async fn carry(
                 host.announced(announcement.room, announcement.takes_no_jobs());
                 is_silent = false;
                 patience.as_mut().reset(Instant::now() + SILENCE_MAX);
+                // If the latest message was lost, the host learns it from the next one.
+                if sent_at.elapsed() >= TRY_INTERVAL && host.is_awaited() {
+                    sender.send(&[]).await;
+                    sent_at = Instant::now();
+                }
             }
             () = &mut patience => {
                 if is_silent {

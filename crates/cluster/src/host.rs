@@ -17,16 +17,14 @@ use tokio::{
 };
 
 use crate::{
-    announcement::{Announcement, INTERVAL, random_id},
+    announcement::{Announcement, INTERVAL, TRY_INTERVAL, random_id},
     connection::Connection,
     session::Session,
-    transfer::{LinkEnd, ReplyTo, Sender},
+    transfer::{LinkEnd, Receiver, ReplyTo, Sender},
 };
 
 /// Shortest interval between two announcements.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
-/// How often a link without other messages is tried, to notice that its front end is gone.
-const TRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of front ends that use a pool at a time.
 const FRONTS_MAX: usize = 1_024;
 
@@ -148,7 +146,7 @@ impl<'a> Serving<'a> {
                     }
                 }
                 message = incoming.next() => match message {
-                    Some(message) => self.receive(&message),
+                    Some(message) => self.receive(&message).await,
                     None => return,
                 },
                 () = self.changed.notified() => is_due |= self.is_news(),
@@ -199,14 +197,9 @@ impl<'a> Serving<'a> {
     }
 
     /// Takes a message of a front end. Its subject ends with the name of the link.
-    fn receive(&mut self, message: &Message) {
+    async fn receive(&mut self, message: &Message) {
         let link = message.subject.rsplit('.').next().unwrap_or_default();
         if !self.sessions.contains_key(link) {
-            // Messages may still be under way for links that are over.
-            let is_first = Session::is_first(message);
-            if !is_first || self.host.is_draining() || self.sessions.len() >= FRONTS_MAX {
-                return;
-            }
             let sender = Sender {
                 client: self.connection.client.clone(),
                 subject: self
@@ -215,6 +208,12 @@ impl<'a> Serving<'a> {
                 reply: ReplyTo::Subject(message.subject.clone()),
                 next: 0,
             };
+            match Receiver::default().take(message) {
+                Ok(_) if !self.host.is_draining() && self.sessions.len() < FRONTS_MAX => {}
+                // The first message was lost, or the front end does not know that the link is over.
+                Ok(_) | Err(LinkEnd::Gap { .. }) => return sender.end().await,
+                Err(_) => return,
+            }
             tracing::info!(target: "forebay::cluster", pool = self.pool, link, "front end attached");
             let session = Session::new(self.host, self.changed.clone(), sender, &mut self.senders);
             self.sessions.insert(link.to_owned(), session);

@@ -87,11 +87,6 @@ impl Session {
         }
     }
 
-    /// Whether a message is the first one of a link.
-    pub(crate) fn is_first(message: &Message) -> bool {
-        Receiver::default().take(message).is_ok()
-    }
-
     /// Whether the front end sends no more jobs and all it has sent are over.
     pub(crate) fn is_over(&self) -> bool {
         self.is_told_to_drain && self.link.jobs.borrow().is_empty()

@@ -10,6 +10,7 @@ use crate::{
     Pool,
     link::{Channel, Link},
     reader::{Input, Reader},
+    state::Worker,
     supervisor::{generation, init},
 };
 
@@ -102,6 +103,12 @@ impl AttachedHost {
         if is_told {
             link.control(FrameType::Drain, &[]);
         }
+    }
+
+    /// Whether the pool waits for something that the host is to send.
+    pub fn is_awaited(&self) -> bool {
+        let state = self.0.pool.state.lock();
+        state.worker(self.0.worker).is_some_and(Worker::is_awaited)
     }
 
     /// Gives the jobs from this number on to other hosts: this one is gone and has never got them.

@@ -3,19 +3,18 @@
 //! Each worker has a seat, and a replacement takes that of its predecessor. A client's worker is the one whose seat has the highest hash
 //! with the client's key (rendezvous hashing), so only the clients of a worker that ends move, and they come back to its replacement.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use super::{LinkPort, Outlet, Phase, State};
 
 impl<L: LinkPort> State<L> {
     /// The lowest seat of no worker that accepts or will accept jobs, without those to be replaced.
     pub(super) fn free_seat(&self) -> u64 {
-        let is_taken = |seat| {
-            let mut staying = self.workers.iter().map(|(_, worker)| worker);
-            staying.any(|worker| worker.seat == seat && worker.phase <= Phase::Ready && !worker.to_recycle)
-        };
+        let workers = self.workers.iter().map(|(_, worker)| worker);
+        let staying = workers.filter(|worker| worker.phase <= Phase::Ready && !worker.to_recycle);
+        let taken: HashSet<u64> = staying.map(|worker| worker.seat).collect();
         (0..=self.workers.len() as u64)
-            .find(|&seat| !is_taken(seat))
+            .find(|seat| !taken.contains(seat))
             .expect("there are more seats than workers")
     }
 
@@ -31,7 +30,7 @@ impl<L: LinkPort> State<L> {
     }
 
     /// Picks the worker for a job: that of its client if it has room, or any if it is of no client. See [`State::pick`].
-    pub(super) fn pick_for(&self, client: Option<u64>, may_wait: bool) -> Option<usize> {
+    pub(super) fn pick_for(&mut self, client: Option<u64>, may_wait: bool) -> Option<usize> {
         let Some(client) = client else {
             return self.pick(may_wait);
         };

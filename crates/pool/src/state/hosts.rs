@@ -14,10 +14,7 @@ impl<L: LinkPort> State<L> {
     /// Adds a host. It gets jobs once it is ready.
     pub(crate) fn add_host(&mut self, id: u64, name: &str, link: L, now: Instant) -> usize {
         let key = self.add_worker(id, 0, link, now);
-        self.workers[key].host = Some(HostLoad {
-            name: name.to_owned(),
-            jobs_max: 0,
-        });
+        self.workers[key].host = Some(HostLoad::new(name));
         key
     }
 

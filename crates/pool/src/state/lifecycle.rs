@@ -302,7 +302,7 @@ impl<L: LinkPort> State<L> {
     fn escalate(&mut self, now: Instant, commands: &mut Vec<Command>) {
         let grace = self.options.kill_grace;
         let abandoned = self.lifecycle.abandoned;
-        for (_, worker) in &mut self.workers {
+        for (_, worker) in self.workers.iter_mut() {
             let overrun: Vec<Instant> = worker
                 .jobs_in_order()
                 .filter_map(|(_, _, job)| match self.jobs[job].place {

@@ -15,6 +15,7 @@ mod rooms;
 #[cfg(test)]
 mod simulation;
 mod worker;
+mod workers;
 
 use std::{
     os::fd::OwnedFd,
@@ -34,6 +35,7 @@ use self::{
     lifecycle::Lifecycle,
     queue::{Arrival, Full, Queue},
     rooms::Rooms,
+    workers::Workers,
 };
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming, Upgrade,
@@ -181,7 +183,7 @@ pub(crate) struct State<L> {
     options: Options,
     jobs: Slab<Job>,
     queue: Queue,
-    workers: Slab<Worker<L>>,
+    workers: Workers<L>,
     lifecycle: Lifecycle,
     arrivals: Arrival,
     /// Number of jobs that have left their slots.
@@ -204,7 +206,7 @@ impl<L: LinkPort> State<L> {
             lifecycle: Lifecycle::new(&options),
             options,
             jobs: Slab::new(),
-            workers: Slab::new(),
+            workers: Workers::default(),
             arrivals: 0,
             detached: 0,
             has_clients: false,
@@ -321,8 +323,10 @@ impl<L: LinkPort> State<L> {
 
     /// Number of jobs in workers' inboxes. They count as waiting, because a slow job sends them back to the queue.
     fn sent_ahead(&self) -> usize {
-        let concurrency = self.options.concurrency;
-        let beyond = |worker: &Worker<L>| worker.in_flight().saturating_sub(worker.concurrency(concurrency));
+        if self.options.remote {
+            return 0;
+        }
+        let beyond = |worker: &Worker<L>| worker.in_flight().saturating_sub(self.options.concurrency);
         self.workers.iter().map(|(_, worker)| beyond(worker)).sum()
     }
 
@@ -364,19 +368,22 @@ impl<L: LinkPort> State<L> {
 
     /// Picks the worker for the next job. Idle workers come first, of those the ones with the fewest connections, and then the most
     /// recently used one, so that the others may retire. But once as many are busy as there are cores, a fast one with credit left takes the
-    /// job into its inbox: waking another process would only make batches smaller. Hosts have cores of their own. Workers with a slow job
-    /// come last. Unless the job may wait, only a worker that can run it at once is picked.
-    fn pick(&self, may_wait: bool) -> Option<usize> {
+    /// job into its inbox: waking another process would only make batches smaller. Workers with a slow job come last. Hosts have an order of
+    /// their own. Unless the job may wait, only a worker that can run it at once is picked.
+    fn pick(&mut self, may_wait: bool) -> Option<usize> {
+        if self.options.remote {
+            return self.workers.first_host();
+        }
         let mut idle: Option<(usize, (usize, Instant))> = None;
         let mut busy: Option<(usize, (bool, usize))> = None;
         let mut busy_count = 0;
-        for (key, worker) in &self.workers {
+        for (key, worker) in self.workers.iter() {
             if worker.phase != Phase::Ready {
                 continue;
             }
             let in_flight = worker.in_flight();
-            let concurrency = worker.concurrency(self.options.concurrency);
-            if in_flight == 0 && concurrency > 0 {
+            let concurrency = self.options.concurrency;
+            if in_flight == 0 {
                 let connections = worker.detached().len();
                 let is_better = |(least, last)| {
                     connections < least || (connections == least && worker.last_answer > last)
@@ -389,10 +396,9 @@ impl<L: LinkPort> State<L> {
             if !worker.stalled {
                 busy_count += 1;
             }
-            // The share of its room in use, in thousandths: hosts differ in size.
-            let rank = (worker.stalled, in_flight * 1_000 / concurrency.max(1));
+            let rank = (worker.stalled, in_flight);
             let has_room = if may_wait {
-                worker.has_room(self.options.concurrency)
+                worker.has_room(concurrency)
             } else {
                 in_flight < concurrency
             };
@@ -401,13 +407,11 @@ impl<L: LinkPort> State<L> {
             }
         }
         match (idle, busy) {
-            (Some((idle, _)), Some((busy, (stalled, _)))) => {
-                Some(if stalled || busy_count < self.cores || self.options.remote {
-                    idle
-                } else {
-                    busy
-                })
-            }
+            (Some((idle, _)), Some((busy, (stalled, _)))) => Some(if stalled || busy_count < self.cores {
+                idle
+            } else {
+                busy
+            }),
             (idle, busy) => idle.map(|(key, _)| key).or(busy.map(|(key, _)| key)),
         }
     }
@@ -756,10 +760,13 @@ impl<L: LinkPort> State<L> {
             Place::Sent(sent) => {
                 let worker = &mut self.workers[sent.worker];
                 if worker.host.is_some() {
+                    // It may still run the job, or not be there: it has more room once it says so.
+                    let room = worker.room(0);
                     // The host limits the run itself; what it still sends of the job is dropped.
                     worker.link.abort(sent.slot, sent.number, reason);
                     out.written(&worker.link);
                     worker.release(sent.slot);
+                    worker.set_room(room);
                     self.jobs.remove(key);
                 } else if worker.link.revoke(sent.slot, sent.number) {
                     let slot = sent.slot;

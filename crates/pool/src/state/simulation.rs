@@ -11,6 +11,7 @@ mod hosts;
 mod nature;
 mod process;
 mod promises;
+mod scale;
 mod wire;
 mod world;
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use forebay_wire::{DETACHED_SLOT, SLOTS_MAX};
 
+use super::workers::Rank;
 use crate::calls::OpenCalls;
 
 /// Maximum amount of work in a worker's inbox beyond what it runs.
@@ -130,6 +131,22 @@ pub(crate) struct HostLoad {
     pub(crate) name: String,
     /// Number of this pool's jobs that the host takes at most, as far as is known. Other pools use the same host.
     pub(crate) jobs_max: usize,
+    /// Its place in the order of hosts that get jobs.
+    pub(super) rank: Option<Rank>,
+    /// Whether that may be another one by now.
+    pub(super) is_noted: bool,
+}
+
+impl HostLoad {
+    /// A host that has not said yet how many jobs it takes.
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            jobs_max: 0,
+            rank: None,
+            is_noted: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +188,11 @@ impl<L> Worker<L> {
     /// Number of jobs in slots.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// Whether it has jobs, or is not ready yet.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.phase == Phase::Starting || self.in_flight > 0 || !self.detached.is_empty()
     }
 
     /// Jobs that have left their slots.

@@ -356,3 +356,20 @@ fn a_host_that_refuses_gets_no_more_until_it_announces_room_or_finishes_a_job() 
     answered.expect("it is a valid answer");
     assert_eq!(room(&pool, full), 1, "what it has finished makes room");
 }
+
+#[test]
+fn a_host_has_no_more_room_when_clients_leave_until_it_says_so() {
+    let mut pool = new(1);
+    pool.attach();
+    let key = *pool.hosts.keys().next().expect("it was attached");
+    pool.state.host_announced(key, 2, false, pool.now, &mut pool.out);
+    pool.submit();
+    // It falls silent.
+    pool.state.host_announced(key, 0, false, pool.now, &mut pool.out);
+    pool.leave();
+    pool.submit();
+    let in_flight = |pool: &Pool| pool.state.worker(key).expect("it is there").in_flight();
+    assert_eq!((in_flight(&pool), pool.state.queued().0), (0, 1));
+    pool.state.host_announced(key, 1, false, pool.now, &mut pool.out);
+    assert_eq!((in_flight(&pool), pool.state.queued().0), (1, 0));
+}

@@ -1,6 +1,6 @@
 //! A broker that is away, restarts, or asks who connects.
 
-use forebay_testkit::{Folder, Setup, blocks, wait_until};
+use forebay_testkit::{Folder, Setup, wait_until};
 
 use super::{Nats, PATIENT, config, front, host, node, wait_for_hosts};
 use crate::{
@@ -122,18 +122,4 @@ fn the_broker_is_reached_with_tls_and_a_certificate_of_this_process() {
     wait_until("the broker refuses", || {
         stranger.get("/pid").detail().contains("cannot be reached")
     });
-}
-
-#[test]
-fn the_configuration_of_the_guide_serves_all_machines() {
-    let guide = include_str!("../../../../../docs/guide/cluster.md");
-    let nats = Nats::start();
-    let written = blocks(guide, "toml")[0];
-    let own = written.replace("nats://127.0.0.1:4222", &nats.url());
-    let setup = || Setup::new(&own).file("api.mjs", TOOLBOX).admin();
-    assert!(blocks(guide, "sh")[0].contains("forebay work --pool api"));
-    let front = setup().start();
-    let _host = setup().work_on("api").start();
-    wait_for_hosts(&front, 1);
-    assert_eq!(front.get("/pid").status, 200);
 }

@@ -1,9 +1,12 @@
 //! Hosts that die, and announcements that nobody should follow.
 
+use std::time::Duration;
+
 use forebay_testkit::wait_until;
+use forebay_wire::{FrameType, Header, Split, put_frame, split_frame};
 use rustix::process::Signal;
 
-use super::{Nats, PATIENT, announce, config, front, host, host_id, hosts, node, wait_for_hosts};
+use super::{Nats, PATIENT, Stranger, announce, config, front, host, host_id, hosts, node, wait_for_hosts};
 use crate::support::{ONE_WORKER, TOOLBOX, open, wait_for_note};
 
 #[test]
@@ -138,6 +141,65 @@ fn bytes_that_are_no_frames_cost_their_sender_its_link_alone() {
     nats.publish(&subject, "\0\0\0\0\0\0\0\0 this is no frame, but long enough");
     host.wait_for_log(&["front end detached", "broken the protocol"]);
     nats.publish(&subject, "short");
+    assert_eq!(front.get("/pid").status, 200);
+}
+
+#[test]
+fn a_job_that_never_reached_its_host_fails_long_before_its_deadline() {
+    let nats = Nats::start();
+    let front = front(&nats, TOOLBOX, PATIENT);
+    let id = "fedcba9876543210";
+    let mut host = Stranger::subscribed(&nats, &format!("forebay.main.api.host.{id}.*"));
+    wait_until("the front end attaches it", || {
+        announce(&nats, id, 1, 4);
+        host.hears(Duration::from_millis(100))
+    });
+    let (link, 0, init) = host.message() else {
+        panic!("the first message has another number")
+    };
+    let Ok(Split::Whole { frame, .. }) = split_frame(&init) else {
+        panic!("{init:?} is no frame")
+    };
+    assert_eq!(frame.header.kind, FrameType::Init);
+    let mut ready = Vec::new();
+    put_frame(
+        &mut ready,
+        &Header::link(FrameType::Ready, frame.header.generation),
+        &[],
+    );
+    let back = link.replace(&format!("host.{id}"), "front") + ".frames";
+    host.publish(&back, 0, &ready);
+    wait_for_hosts(&front, 1);
+    announce(&nats, id, 1, 4);
+    let mut client = front.connect();
+    client.request("GET", "/pid");
+    assert_eq!(host.message().1, 1, "the job");
+    // As if that had been lost: the host is there, and has sent no answer.
+    wait_until("the front end tries the link", || {
+        announce(&nats, id, 1, 4);
+        host.hears(Duration::from_millis(100))
+    });
+    let (_, number, bytes) = host.message();
+    assert_eq!((number, bytes.len()), (2, 0), "by which the host sees the gap");
+    host.publish(&back, u64::MAX, &[]);
+    assert_eq!(client.response().status, 502);
+}
+
+#[test]
+fn a_host_ends_links_that_it_does_not_know() {
+    let nats = Nats::start();
+    let front = front(&nats, TOOLBOX, "");
+    let _host = host(&nats, TOOLBOX, "");
+    wait_for_hosts(&front, 1);
+    let mut stranger = Stranger::subscribed(&nats, "forebay.main.api.front.0000000000000000.*");
+    let subject = format!("forebay.main.api.host.{}.0000000000000000", host_id(&front));
+    // The end of a link is not answered: two processes could go on with that forever.
+    for number in [u64::MAX, 3] {
+        stranger.publish(&subject, number, &[]);
+    }
+    let (_, number, _) = stranger.message();
+    assert_eq!(number, u64::MAX);
+    assert!(!stranger.hears(Duration::from_millis(300)), "once");
     assert_eq!(front.get("/pid").status, 200);
 }
 

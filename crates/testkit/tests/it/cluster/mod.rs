@@ -3,12 +3,14 @@
 mod broker;
 mod faults;
 mod load;
+mod machines;
 mod requests;
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use forebay_testkit::{Server, Setup, free_port, wait_until};
@@ -17,6 +19,9 @@ use crate::rule_clients::Running;
 
 /// One worker, and no limit that passes while a test waits.
 const PATIENT: &str = "workers = { min = 1, max = 1 }\nrun_timeout = \"2m\"";
+
+/// Longest wait for a message that has to come.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A NATS server of one test.
 struct Nats {
@@ -81,6 +86,66 @@ impl Nats {
         let mut answer = String::new();
         client.read_to_string(&mut answer).expect("NATS answers");
         assert!(answer.contains("PONG") && !answer.contains("-ERR"), "{answer}");
+    }
+}
+
+/// A client of NATS that says what no process of ours would say.
+struct Stranger(BufReader<TcpStream>);
+
+impl Stranger {
+    /// Connects, and subscribes to one subject.
+    fn subscribed(nats: &Nats, subject: &str) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", nats.port)).expect("NATS listens");
+        let mut client = Self(BufReader::new(stream));
+        client.say(format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n").as_bytes());
+        while client.line() != "PONG" {}
+        client
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).expect("NATS reads");
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("NATS answers");
+        assert!(!line.is_empty(), "NATS has ended the connection");
+        line.trim_end().to_owned()
+    }
+
+    /// Publishes a message of a link: its number, then bytes.
+    fn publish(&mut self, subject: &str, number: u64, bytes: &[u8]) {
+        let length = 8 + bytes.len();
+        let head = format!("PUB {subject} {length}\r\n");
+        self.say(&[head.as_bytes(), &number.to_le_bytes(), bytes, b"\r\n"].concat());
+    }
+
+    /// Whether something to read comes within this time.
+    fn hears(&mut self, patience: Duration) -> bool {
+        let stream = self.0.get_ref();
+        stream.set_read_timeout(Some(patience)).expect("it is open");
+        let has_come = self.0.fill_buf().is_ok();
+        let stream = self.0.get_ref();
+        stream
+            .set_read_timeout(Some(MESSAGE_TIMEOUT))
+            .expect("it is open");
+        has_come
+    }
+
+    /// The next message of a link: its subject, number and bytes.
+    fn message(&mut self) -> (String, u64, Vec<u8>) {
+        loop {
+            let line = self.line();
+            let words: Vec<&str> = line.split(' ').collect();
+            let ["MSG", subject, .., length] = words[..] else {
+                continue;
+            };
+            let mut payload = vec![0; length.parse::<usize>().expect("a length") + 2];
+            self.0.read_exact(&mut payload).expect("a payload");
+            payload.truncate(payload.len() - 2);
+            let (number, bytes) = payload.split_first_chunk().expect("a number");
+            return (subject.to_owned(), u64::from_le_bytes(*number), bytes.to_vec());
+        }
     }
 }
 
