@@ -15,7 +15,11 @@ impl JobFailure {
         match &*self.0 {
             JobError::NotFound { .. } => Class::NotFound,
             JobError::OtherRequest { .. } => Class::Unprocessable,
-            JobError::Full { .. } | JobError::BytesFull { .. } => Class::Overload,
+            JobError::Full { .. }
+            | JobError::BytesFull { .. }
+            | JobError::Refused { .. }
+            | JobError::Unavailable { .. } => Class::Overload,
+            JobError::Long { .. } => Class::TooLong,
             JobError::Running | JobError::Over { .. } => Class::Conflict,
             JobError::Foreign { .. } | JobError::Store(_) => Class::Internal,
         }
