@@ -207,13 +207,6 @@ impl JetStream {
         Ok(queue)
     }
 
-    /// The work queues that this process has used.
-    pub(crate) fn queues(&self) -> Vec<Arc<WorkQueue>> {
-        let mut queues: Vec<_> = self.queues.lock().values().cloned().collect();
-        queues.sort_by(|a, b| a.route.cmp(&b.route));
-        queues
-    }
-
     /// Publishes a message, if the last one of its subject has this number (0: there is none), and returns its own; `None`: another process was faster.
     pub(crate) async fn put(
         &self,

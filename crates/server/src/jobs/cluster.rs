@@ -9,6 +9,10 @@ use super::{Changing, JobStorage, Reading};
 use crate::{failure::Refusal, store::now_ms};
 
 impl JobStorage for Arc<ClusterJobs> {
+    fn serve(&self, routes: Vec<Candidate>) {
+        ClusterJobs::serve(self, routes);
+    }
+
     fn change(&self, change: Change) -> Result<Changing, Refusal> {
         let jobs = Self::clone(self);
         Ok(Box::pin(async move {

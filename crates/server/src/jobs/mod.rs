@@ -39,6 +39,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Where jobs are kept.
 pub(crate) trait JobStorage: fmt::Debug + Send + Sync + 'static {
+    /// Puts these routes in force.
+    fn serve(&self, _routes: Vec<Candidate>) {}
+
     /// Makes a change, which is on disk when the future resolves. A future that is dropped before the change has begun cancels it.
     fn change(&self, change: Change) -> Result<Changing, Refusal>;
 
@@ -224,6 +227,8 @@ impl Jobs {
 
     /// Puts these routes in force.
     pub(crate) fn serve(&self, routes: Arc<Vec<Arc<JobRoute>>>) {
+        self.storage
+            .serve(routes.iter().map(|route| route.candidate()).collect());
         *self.routes.lock() = routes;
         self.wake.notify_one();
     }

@@ -216,6 +216,9 @@ fn a_front_end_that_was_taken_for_dead_ends_no_job_of_its_successor() {
     wait_for_note(&cluster.data, "begin a 1");
     silent.process().signal(Signal::STOP);
     let front = cluster.front();
+    wait_for_queue(&front);
+    let renewed = accept(&front, "", &json!({ "name": "renewed", "gate": "later" }));
+    wait_for_note(&cluster.data, "begin renewed 1");
     wait_for_note(&cluster.data, "begin a 2");
     silent.process().signal(Signal::CONT);
     // The worker of the one that was stopped could end its attempt now, but that has been given up.
@@ -230,6 +233,12 @@ fn a_front_end_that_was_taken_for_dead_ends_no_job_of_its_successor() {
         (&json!(2), &json!("2")),
         "{done}"
     );
+    // This one has run for longer than a lease, which was renewed.
+    let later = accept(&front, "forebay-delay: 5s\r\n", &json!({ "name": "later" }));
+    assert_eq!(over(&front, &later)["state"], "done");
+    open(&cluster.data, "later");
+    assert_eq!(over(&front, &renewed)["attempts"], 1);
+    assert_eq!(count(&cluster.data, "begin renewed 1"), 1);
 }
 
 #[test]
