@@ -1,9 +1,9 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL, Redis and NATS, too; the last four root on Debian
+# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL and Redis, too; the last three root on Debian
 # gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test programs dev build dist sdk deps browser postgresql redis nats postgres postgres-stop lint docs bench measurements soak cluster
+.PHONY: help run test programs dev build dist sdk deps browser postgresql redis postgres postgres-stop lint docs bench measurements soak cluster
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -24,6 +24,8 @@ APPLICATION_MODULES := crates/testkit/applications/node_modules/.package-lock.js
 APPLICATION_SITE := crates/testkit/applications/sveltekit/build/index.js
 # An authority that speaks ACME, for tests, and a server of names for it.
 PEBBLE := target/pebble/pebble
+# The server of NATS for the tests of clusters.
+NATS := target/nats/nats-server
 # Servers of mail, which the tests have messages sent to.
 MESSAGES_PYTHON := crates/testkit/messages/.venv/installed
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
@@ -92,7 +94,7 @@ run: dev
 
 # The test programs are compiled while what they need comes by the network.
 test:
-	@$(MAKE) --no-print-directory --jobs=3 programs deps browser postgresql redis nats
+	@$(MAKE) --no-print-directory --jobs=3 programs deps browser postgresql redis
 	node tests/run.mjs $(SUITES)
 
 programs: sdk
@@ -111,7 +113,7 @@ dist: $(SDK_SCRIPTS)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(NATS) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
 # The browser with which the tests use pages and log in: one that is there, or Debian's where this user may install it.
 browser:
@@ -132,12 +134,6 @@ redis:
 	@test -n "$$FOREBAY_REDIS" || command -v redis-server >/dev/null || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) redis-server; } || \
 	{ echo 'The tests need Redis: install it (Debian: apt-get install redis-server), or name its program in FOREBAY_REDIS.' >&2; exit 1; }
-
-# The server of NATS for the tests of clusters.
-nats:
-	@test -n "$$FOREBAY_NATS" || command -v nats-server >/dev/null || \
-	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_INSTALL) nats-server; } || \
-	{ echo 'The tests need NATS: install it (Debian: apt-get install nats-server), or name its program in FOREBAY_NATS.' >&2; exit 1; }
 
 postgres: postgresql
 	@cargo run --quiet --package forebay-testkit --bin forebay-postgres -- start target
@@ -200,8 +196,10 @@ $(APPLICATION_SITE): $(NODE_MODULES) $(APPLICATION_MODULES) $(wildcard crates/te
 
 # Go gets a newer Go where go.mod asks for it.
 $(PEBBLE): crates/testkit/pebble/go.mod crates/testkit/pebble/go.sum
+$(NATS): crates/testkit/nats/go.mod crates/testkit/nats/go.sum
+$(PEBBLE) $(NATS):
 	@{ command -v go >/dev/null && { echo go1.21; go env GOVERSION; } | sort --version-sort --check=quiet; } || \
-	{ echo 'The tests need Go (1.21 or newer) to build Pebble, which gives them certificates: install it (https://go.dev/dl).' >&2; exit 1; }
+	{ echo 'The tests need Go (1.21 or newer) to build Pebble and NATS: install it (https://go.dev/dl).' >&2; exit 1; }
 	cd $(<D) && GOBIN=$(CURDIR)/$(@D) go install tool
 	@touch $@
 

@@ -10,23 +10,38 @@ mod announcement;
 mod connection;
 mod front;
 mod host;
+mod jetstream;
 mod job;
+mod jobs;
 mod options;
 mod session;
 mod transfer;
 
-use std::{collections::HashMap, io, rc::Rc, sync::Arc, thread};
+use std::{
+    collections::HashMap,
+    io,
+    rc::Rc,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
+use async_nats::Client;
 use forebay_pool::{Limits, LocalMailbox, Mailboxes, Pool, abort_on_panic};
+use parking_lot::Mutex;
 use tokio::{
+    runtime::Handle,
     sync::{mpsc, oneshot, watch},
     task::{JoinSet, LocalSet, spawn_local},
 };
 
-pub use self::options::{NatsServers, Options};
 use self::{
     connection::{Connection, State},
     host::{Host, Served},
+    jetstream::JetStream,
+};
+pub use self::{
+    jobs::ClusterJobs,
+    options::{NatsServers, Options},
 };
 
 /// The thread that speaks with NATS. It ends with this handle.
@@ -34,6 +49,7 @@ use self::{
 pub struct Cluster {
     orders: mpsc::UnboundedSender<Order>,
     connection: watch::Receiver<State>,
+    client: Arc<OnceLock<Client>>,
 }
 
 #[derive(Debug)]
@@ -51,6 +67,8 @@ impl Cluster {
     pub fn start(options: Options, mailbox: Option<(Arc<Mailboxes>, usize)>) -> io::Result<Self> {
         let (orders, ordered) = mpsc::unbounded_channel();
         let (sender, connection) = watch::channel(State::new(&options));
+        let client = Arc::new(OnceLock::new());
+        let opened = Arc::clone(&client);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -58,10 +76,29 @@ impl Cluster {
             LocalSet::new().block_on(&runtime, async {
                 let mailbox = mailbox.map(|(all, index)| LocalMailbox::open(&all, index));
                 let connection = Connection::open(&options, sender).await;
+                opened.get_or_init(|| connection.client.clone());
                 run(connection, mailbox, ordered).await;
             });
         })?;
-        Ok(Self { orders, connection })
+        Ok(Self {
+            orders,
+            connection,
+            client,
+        })
+    }
+
+    /// Durable jobs of this cluster, by its name, in so many copies. The runtime has time enabled; its threads may wait for the network.
+    pub fn jobs(&self, cluster: &str, replicas: usize, runtime: Handle) -> Arc<ClusterJobs> {
+        ClusterJobs::start(JetStream {
+            cluster: cluster.to_owned(),
+            replicas,
+            client: Arc::clone(&self.client),
+            connection: self.connection.clone(),
+            runtime,
+            context: OnceLock::new(),
+            bucket: Mutex::default(),
+            queues: Mutex::default(),
+        })
     }
 
     /// Why there is no connection to NATS, if there is none.

@@ -18,6 +18,8 @@ pub struct Options {
     pub cert: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
+    /// Copies that JetStream has of durable jobs; `None`: each process has its own, in its store.
+    pub job_replicas: Option<usize>,
 }
 
 /// Addresses of NATS servers: `nats://user:password@host:4222`, or `tls:` for servers that are reached with TLS alone; several are separated

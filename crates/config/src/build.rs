@@ -274,6 +274,12 @@ impl<'a> Context<'a> {
         self.sections.has("store")
     }
 
+    /// Whether durable jobs are in JetStream.
+    pub(crate) fn has_job_replicas(&self) -> bool {
+        let cluster = self.sections.find("cluster", "");
+        cluster.is_some_and(|cluster| cluster.has("job_replicas"))
+    }
+
     /// The folder to which a table's relative paths refer: that of its file.
     pub(crate) fn folder(&self, fields: &Fields) -> &'a Path {
         self.places.folder(fields.line)

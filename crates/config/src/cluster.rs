@@ -24,6 +24,9 @@ section! {
         cert: Option<PathBuf> as FILE,
         /// A PEM file with the private key of `cert`.
         key: Option<PathBuf> as FILE,
+        /// With it, the jobs of routes with `durable` are in JetStream, in so many copies, and all front ends share them; without it, they are
+        /// in the [store] of each. Three copies survive the loss of a server of NATS. Needs NATS 2.11 or newer with JetStream.
+        job_replicas: Option<usize> as integer(1, 5),
     }
 }
 

@@ -79,7 +79,7 @@ section! {
         /// Replaces the pool's; only with `pool`.
         retry: Option<Retry> | "pool.NAME.retry" => "502",
         /// Requests become jobs: each is stored and answered 202 with the address of its job, and a worker does it later; written
-        /// `durable = {}`. Only with `pool`, and only with a [store]. Such a route answers POST unless `methods` says otherwise, and its jobs
+        /// `durable = {}`. Only with `pool`, and only with a [store] or `cluster.job_replicas`. Such a route answers POST unless `methods` says otherwise, and its jobs
         /// are at its path and `/jobs/ID`.
         durable: Option<Durable>,
     }
@@ -277,8 +277,10 @@ impl Route {
             context.note(fields.problem_at(first.line, "origins", message));
         }
         check_origins(fields, context);
-        if fields.has("durable") && !context.has_store() {
-            context.note(fields.problem("durable", "there is no store: the file has no [store]"));
+        if fields.has("durable") && !context.has_store() && !context.has_job_replicas() {
+            let message =
+                "there is nowhere to keep jobs: the file has neither [store] nor `cluster.job_replicas`";
+            context.note(fields.problem("durable", message));
         }
         let methods = fields.texts("methods");
         for (at, method) in methods.iter().enumerate() {

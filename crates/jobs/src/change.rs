@@ -42,8 +42,10 @@ pub struct Candidate {
     pub queue: String,
     /// Its jobs begin before those of queues with a higher number.
     pub rank: u8,
-    /// Most jobs of it that run at a time, in all processes.
+    /// Most jobs of it that run at a time: in all processes of a store, or in this one of a cluster.
     pub at_a_time: usize,
+    /// Bounds of the queue.
+    pub limits: QueueLimits,
 }
 
 /// A change to the queue.
@@ -233,24 +235,7 @@ fn accept(
             bytes_max: limits.bytes_max,
         });
     }
-    let job = Job {
-        id: new.id.clone(),
-        queue: new.queue.clone(),
-        state: JobState::Waiting,
-        attempts: 0,
-        failures: 0,
-        interruptions: 0,
-        accepted_ms: now_ms,
-        due_ms: now_ms + new.delay_ms,
-        begun_ms: None,
-        ended_ms: None,
-        error: None,
-        owner: None,
-        subject: new.subject.clone(),
-        key: new.key.clone(),
-        digest: new.digest.clone(),
-        bytes,
-    };
+    let job = Job::new(new, now_ms);
     if let Some(by_key) = by_key {
         write(transaction, &by_key, &job.id)?;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Content;
+use crate::{Content, NewJob};
 
 /// Longest pause between two attempts, unless the first one is longer already, or a handler asks for more.
 pub const BACKOFF_MAX: Duration = Duration::from_hours(1);
@@ -149,8 +149,30 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job that waits.
+    pub fn new(new: &NewJob, now_ms: u64) -> Self {
+        Self {
+            id: new.id.clone(),
+            queue: new.queue.clone(),
+            state: JobState::Waiting,
+            attempts: 0,
+            failures: 0,
+            interruptions: 0,
+            accepted_ms: now_ms,
+            due_ms: now_ms + new.delay_ms,
+            begun_ms: None,
+            ended_ms: None,
+            error: None,
+            owner: None,
+            subject: new.subject.clone(),
+            key: new.key.clone(),
+            digest: new.digest.clone(),
+            bytes: (new.request.head.len() + new.request.body.len()) as u64,
+        }
+    }
+
     /// Begins an attempt.
-    pub(crate) fn begin(&mut self, owner: &str, now_ms: u64) {
+    pub fn begin(&mut self, owner: &str, now_ms: u64) {
         self.state = JobState::Running;
         self.attempts += 1;
         self.begun_ms = Some(now_ms);
@@ -158,12 +180,12 @@ impl Job {
     }
 
     /// Whether this attempt of this process is in progress.
-    pub(crate) fn is_attempt(&self, attempt: u32, owner: &str) -> bool {
+    pub fn is_attempt(&self, attempt: u32, owner: &str) -> bool {
         self.state == JobState::Running && self.attempts == attempt && self.owner.as_deref() == Some(owner)
     }
 
     /// Ends an attempt; `jitter` is a random number from 0 to 1. Returns the response to be kept.
-    pub(crate) fn conclude(
+    pub fn conclude(
         &mut self,
         outcome: Outcome,
         policy: &Policy,
@@ -204,7 +226,7 @@ impl Job {
     }
 
     /// Ends an attempt whose process has died.
-    pub(crate) fn interrupt(&mut self, now_ms: u64) {
+    pub fn interrupt(&mut self, now_ms: u64) {
         self.interruptions += 1;
         if self.interruptions >= INTERRUPTIONS_MAX {
             self.failures += 1;
@@ -219,7 +241,7 @@ impl Job {
     }
 
     /// Has a job that is not running begin at once, with all its attempts before it.
-    pub(crate) fn retry(&mut self, now_ms: u64) {
+    pub fn retry(&mut self, now_ms: u64) {
         self.failures = 0;
         self.interruptions = 0;
         self.ended_ms = None;
@@ -237,7 +259,7 @@ impl Job {
     }
 
     /// Until when a job that is over is kept.
-    pub(crate) fn kept_until_ms(&self, policy: &Policy) -> Option<u64> {
+    pub fn kept_until_ms(&self, policy: &Policy) -> Option<u64> {
         let kept = match self.state {
             JobState::Done => policy.kept,
             JobState::Failed => policy.kept.max(FAILED_KEPT),
@@ -265,24 +287,16 @@ mod tests {
     };
 
     fn job() -> Job {
-        Job {
+        let new = NewJob {
             id: "1".to_owned(),
             queue: "POST /q".to_owned(),
-            state: JobState::Waiting,
-            attempts: 0,
-            failures: 0,
-            interruptions: 0,
-            accepted_ms: 0,
-            due_ms: 0,
-            begun_ms: None,
-            ended_ms: None,
-            error: None,
-            owner: None,
             subject: None,
             key: None,
             digest: String::new(),
-            bytes: 1,
-        }
+            delay_ms: 0,
+            request: Content::default(),
+        };
+        Job::new(&new, 0)
     }
 
     fn failed() -> Outcome {

@@ -68,6 +68,28 @@ pub enum JobError {
         /// The limit that would be exceeded.
         bytes_max: u64,
     },
+    /// The broker that has the queue takes no more.
+    #[error("the queue of this route is full (durable.open_max, durable.bytes_max): {reason}")]
+    Refused {
+        /// What the broker says.
+        reason: String,
+    },
+    /// A request or a response is longer than the broker takes.
+    #[error(
+        "{bytes} bytes are more than a message of NATS can have ({bytes_max}, `max_payload` of its servers)"
+    )]
+    Long {
+        /// Bytes of the message.
+        bytes: usize,
+        /// Most bytes of one.
+        bytes_max: usize,
+    },
+    /// The broker that has the queue cannot do its work now.
+    #[error("the queue of jobs cannot be used: {reason}")]
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
     /// The job is running.
     #[error("the job is running: it can be neither cancelled nor removed")]
     Running,
@@ -77,8 +99,8 @@ pub enum JobError {
         /// `done` or `failed`.
         state: JobState,
     },
-    /// The store has something else where a job should be.
-    #[error("what the store has at {path} is no job: {reason}")]
+    /// Something else is stored where a job should be.
+    #[error("what is stored at {path} is no job: {reason}")]
     Foreign {
         /// The node's path.
         path: String,
@@ -88,6 +110,12 @@ pub enum JobError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// A name of 32 hexadecimal digits for these texts, for where names may not have all letters.
+pub fn name_hash(texts: &[&str]) -> String {
+    let text = serde_json::to_string(texts).expect("texts become JSON");
+    format!("{:032x}", forebay_store::digest(text.as_bytes()))
 }
 
 impl From<forebay_store::KeyError> for JobError {

@@ -14,6 +14,7 @@ use forebay_tls::CertificateError;
 use forebay_workflow::{RunStorage, SourceParser, with_causes};
 use parking_lot::Mutex;
 use tokio::{
+    runtime::Handle,
     signal::unix::{Signal, SignalKind, signal},
     sync::{self, Notify},
     task::JoinSet,
@@ -267,12 +268,6 @@ impl Server {
                 reason: with_causes(&error),
             })?;
         }
-        let jobs = store
-            .as_ref()
-            .map(|store| Jobs::new(Arc::clone(store) as Arc<dyn JobStorage>));
-        let jobs = jobs.transpose().map_err(|refusal| StartError::Jobs {
-            reason: refusal.to_string(),
-        })?;
         let supervisor = Supervisor::start()?;
         let traces = Arc::new(Traces::new(config.trace.as_ref()));
         if let Some(requests) = traces.traced_requests() {
@@ -287,6 +282,19 @@ impl Server {
         let cluster = cluster
             .map(|options| Cluster::start(options, mailbox))
             .transpose()?;
+        let of_store = || Some(Arc::clone(store.as_ref()?) as Arc<dyn JobStorage>);
+        let of_cluster = config
+            .cluster
+            .as_ref()
+            .zip(cluster.as_ref())
+            .and_then(|(options, cluster)| {
+                let jobs = cluster.jobs(&options.name, options.job_replicas?, Handle::current());
+                Some(Arc::new(jobs) as Arc<dyn JobStorage>)
+            });
+        let jobs = of_cluster.or_else(of_store).map(Jobs::new).transpose();
+        let jobs = jobs.map_err(|refusal| StartError::Jobs {
+            reason: refusal.to_string(),
+        })?;
         let services = Services {
             supervisor,
             mailboxes,

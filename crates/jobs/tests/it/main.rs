@@ -144,6 +144,7 @@ fn candidate(queue: &str, rank: u8, at_a_time: usize) -> Candidate {
         queue: queue.to_owned(),
         rank,
         at_a_time,
+        limits: LIMITS,
     }
 }
 

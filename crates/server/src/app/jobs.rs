@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use forebay_jobs::Policy;
+use forebay_jobs::{Policy, QueueLimits};
 use forebay_pool::Pool;
 use forebay_workflow::Priority;
 use tokio::sync::watch;
@@ -40,6 +40,10 @@ pub(super) fn job_routes(
                 Priority::High => 0,
                 Priority::Normal => 1,
                 Priority::Low => 2,
+            },
+            bounds: QueueLimits {
+                open_max: durable.open_max,
+                bytes_max: durable.bytes_max,
             },
             room: of.workers.max * of.concurrency.unwrap_or(1) as usize,
             limits: pool::limits(of.queue_timeout, durable.timeout, config::Retry::Never),

@@ -1,7 +1,5 @@
 //! `/jobs` of the control socket: durable jobs are listed, shown, retried and removed.
 
-use std::sync::Arc;
-
 use forebay_jobs::{Change, Changed, Job, JobError, JobState};
 use forebay_router::decode;
 use serde_json::{Value, json};
@@ -22,18 +20,17 @@ impl Control {
     /// `path` is what follows `/jobs`.
     pub(super) async fn jobs(&self, path: &[&str], request: &Request) -> Response {
         let Some(jobs) = &self.shared.services.jobs else {
-            return Response::problem(404, "there are no jobs: the configuration has no [store]");
+            return Response::problem(
+                404,
+                "there are no jobs: the configuration has neither [store] nor cluster.job_replicas",
+            );
         };
         let answer = match (path, request.method.as_str()) {
-            ([], "GET") => {
-                let (jobs, query) = (Arc::clone(jobs), Query::of(request));
-                // It may look at many jobs.
-                match tokio::task::spawn_blocking(move || query?.list(&jobs)).await {
-                    Ok(listed) => listed,
-                    Err(_) => Err(Refusal::Stopping),
-                }
-            }
-            ([id], "GET") => show(jobs, id),
+            ([], "GET") => match Query::of(request) {
+                Ok(query) => query.list(jobs).await,
+                Err(refusal) => Err(refusal),
+            },
+            ([id], "GET") => show(jobs, id).await,
             ([id], "DELETE") => {
                 let remove = Change::Remove {
                     id: (*id).to_owned(),
@@ -44,7 +41,7 @@ impl Control {
             ([id, "retry"], "POST") => {
                 let id = (*id).to_owned();
                 match jobs.change(Change::Retry { id }).await {
-                    Ok(Changed::Job(job)) => written(jobs, &job),
+                    Ok(Changed::Job(job)) => written(jobs, &job).await,
                     Ok(_) => Ok(Value::Null),
                     Err(refusal) => Err(refusal),
                 }
@@ -94,10 +91,11 @@ impl Query {
         Ok(Self { states, route, limit })
     }
 
-    fn list(&self, jobs: &Jobs) -> Result<Value, Refusal> {
+    async fn list(&self, jobs: &Jobs) -> Result<Value, Refusal> {
         let found = jobs
             .storage()
-            .list(&self.states, self.route.as_deref(), self.limit)?;
+            .list(&self.states, self.route.as_deref(), self.limit)
+            .await?;
         let found: Vec<Value> = found.iter().map(listed).collect();
         Ok(json!({ "jobs": found }))
     }
@@ -118,18 +116,18 @@ fn listed(job: &Job) -> Value {
     })
 }
 
-fn written(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
-    let mut written = report(jobs, job)?;
+async fn written(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
+    let mut written = report(jobs, job).await?;
     written["route"] = job.queue.as_str().into();
     Ok(written)
 }
 
-fn show(jobs: &Jobs, id: &str) -> Result<Value, Refusal> {
+async fn show(jobs: &Jobs, id: &str) -> Result<Value, Refusal> {
     let missing = || JobError::NotFound { id: id.to_owned() };
-    let job = jobs.storage().find(id)?.ok_or_else(missing)?;
-    let mut shown = written(jobs, &job)?;
+    let job = jobs.storage().find(id).await?.ok_or_else(missing)?;
+    let mut shown = written(jobs, &job).await?;
     shown["subject"] = job.subject.as_deref().into();
-    if let Some(request) = jobs.storage().request(id)?
+    if let Some(request) = jobs.storage().request(id).await?
         && let Ok(head) = serde_json::from_str::<RequestHead>(&request.head)
     {
         let head =

@@ -15,7 +15,11 @@ impl JobFailure {
         match &*self.0 {
             JobError::NotFound { .. } => 404,
             JobError::OtherRequest { .. } => 422,
-            JobError::Full { .. } | JobError::BytesFull { .. } => 503,
+            JobError::Full { .. }
+            | JobError::BytesFull { .. }
+            | JobError::Refused { .. }
+            | JobError::Unavailable { .. } => 503,
+            JobError::Long { .. } => 413,
             JobError::Running | JobError::Over { .. } => 409,
             JobError::Foreign { .. } | JobError::Store(_) => 500,
         }

@@ -5,6 +5,7 @@
 //! during an upgrade: what begins is decided in the store.
 
 mod attempt;
+mod cluster;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use forebay_jobs::{Candidate, Change, Changed, Content, Job, JobState, Outcome, Policy, QueueFacts, Slots};
+use forebay_jobs::{
+    Candidate, Change, Changed, Content, Job, JobState, Outcome, Policy, QueueFacts, QueueLimits, Slots,
+};
 use forebay_pool::{Limits, Pool};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -36,30 +39,46 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Where jobs are kept.
 pub(crate) trait JobStorage: fmt::Debug + Send + Sync + 'static {
+    /// Puts these routes in force.
+    fn serve(&self, _routes: Vec<Candidate>) {}
+
     /// Makes a change, which is on disk when the future resolves. A future that is dropped before the change has begun cancels it.
     fn change(&self, change: Change) -> Result<Changing, Refusal>;
 
     /// The job of this id, if it is kept.
-    fn find(&self, id: &str) -> Result<Option<Job>, Refusal>;
+    fn find<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Job>>;
 
     /// The request of a job.
-    fn request(&self, id: &str) -> Result<Option<Content>, Refusal>;
+    fn request<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>>;
 
     /// The response of a job that is over.
-    fn response(&self, id: &str) -> Result<Option<Content>, Refusal>;
+    fn response<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>>;
 
-    /// From when the next job of any of these queues may begin, in milliseconds since 1970 UTC.
+    /// From when the next job of any of these queues may begin, in milliseconds since 1970 UTC; it may be too early.
     fn due_ms(&self, candidates: &[Candidate]) -> Result<Option<u64>, Refusal>;
 
     /// At most `limit` jobs of these states, of one queue or of all.
-    fn list(&self, states: &[JobState], queue: Option<&str>, limit: usize) -> Result<Vec<Job>, Refusal>;
+    fn list<'s>(
+        &'s self,
+        states: &'s [JobState],
+        queue: Option<&'s str>,
+        limit: usize,
+    ) -> Reading<'s, Vec<Job>>;
 
     /// Figures about all queues.
     fn queues(&self) -> Result<Vec<QueueFacts>, Refusal>;
+
+    /// Completes when another process may begin the job that this one runs.
+    fn lost<'s>(&'s self, _id: &'s str) -> Pin<Box<dyn Future<Output = ()> + Send + 's>> {
+        Box::pin(std::future::pending())
+    }
 }
 
+/// Something that is being read.
+pub(crate) type Reading<'s, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 's>>;
+
 /// A change under way.
-pub(crate) type Changing = Pin<Box<dyn Future<Output = Result<Changed, Refusal>> + Send>>;
+pub(crate) type Changing = Reading<'static, Changed>;
 
 /// A durable route: how its jobs are done.
 #[derive(Debug)]
@@ -69,6 +88,7 @@ pub(crate) struct JobRoute {
     pub(crate) policy: Policy,
     pub(crate) at_a_time: usize,
     pub(crate) rank: u8,
+    pub(crate) bounds: QueueLimits,
     pub(crate) pool: Pool,
     /// Most jobs that the pool runs at a time.
     pub(crate) room: usize,
@@ -90,6 +110,8 @@ pub(crate) struct Jobs {
     /// The durable routes in force.
     routes: Mutex<Arc<Vec<Arc<JobRoute>>>>,
     slots: Mutex<Slots>,
+    /// Why jobs could not begin when they were looked at last, which is logged once; empty if they could.
+    failure: Mutex<String>,
     /// Attempts in progress, and the task that begins them.
     running: watch::Sender<usize>,
     /// There may be a job to begin, or room for one.
@@ -136,6 +158,7 @@ impl Jobs {
             owner: new_id()?,
             routes: Mutex::default(),
             slots: Mutex::default(),
+            failure: Mutex::default(),
             running: watch::Sender::new(0),
             wake: Notify::new(),
             ends: Mutex::default(),
@@ -204,6 +227,8 @@ impl Jobs {
 
     /// Puts these routes in force.
     pub(crate) fn serve(&self, routes: Arc<Vec<Arc<JobRoute>>>) {
+        self.storage
+            .serve(routes.iter().map(|route| route.candidate()).collect());
         *self.routes.lock() = routes;
         self.wake.notify_one();
     }
@@ -247,14 +272,19 @@ impl Jobs {
             pools.entry(route.pool.name()).or_default().push(route);
         }
         let mut next_ms = u64::MAX;
+        let mut failure = String::new();
         for (pool, routes) in pools {
             match self.begin_in(pool, &routes).await {
                 Ok(ms) => next_ms = next_ms.min(ms),
-                Err(refusal) => {
-                    tracing::error!(target: "forebay::jobs", pool, cause = %refusal, "jobs that are due cannot begin");
-                }
+                Err(refusal) => failure = refusal.to_string(),
             }
         }
+        let mut known = self.failure.lock();
+        if !failure.is_empty() && *known != failure {
+            tracing::error!(target: "forebay::jobs", cause = failure, "jobs that are due cannot begin");
+        }
+        *known = failure;
+        drop(known);
         Duration::from_millis(next_ms.saturating_sub(now_ms())).min(LOOK)
     }
 
@@ -302,7 +332,10 @@ impl Jobs {
     }
 
     async fn attempt(self: Arc<Self>, route: Arc<JobRoute>, job: Job, request: Content) {
-        let outcome = route.run(&job, request).await;
+        let outcome = tokio::select! {
+            outcome = route.run(&job, request) => outcome,
+            () = self.storage.lost(&job.id) => Outcome::NotBegun,
+        };
         let has_begun = outcome != Outcome::NotBegun;
         self.conclude(&route, &job, outcome).await;
         self.slots
@@ -358,6 +391,7 @@ impl JobRoute {
             queue: self.queue.clone(),
             rank: self.rank,
             at_a_time: self.at_a_time,
+            limits: self.bounds,
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::future::poll_fn;
 
 use forebay_jobs::{
-    Candidate, Change, Content, Job, JobState, QueueFacts, due_ms, find, list, queues, request, response,
+    Candidate, Change, Content, Job, JobError, JobState, QueueFacts, due_ms, find, list, queues, request,
+    response,
 };
 use forebay_store::Durability;
 
 use super::{Done, OPERATION_BYTES, OpenStore, Work, now_ms};
 use crate::{
     failure::Refusal,
-    jobs::{Changing, JobStorage},
+    jobs::{Changing, JobStorage, Reading},
 };
 
 impl JobStorage for OpenStore {
@@ -34,16 +35,16 @@ impl JobStorage for OpenStore {
         }))
     }
 
-    fn find(&self, id: &str) -> Result<Option<Job>, Refusal> {
-        Ok(find(&self.store().snapshot()?, id, now_ms())?)
+    fn find<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Job>> {
+        self.read(|state| find(state, id, now_ms()))
     }
 
-    fn request(&self, id: &str) -> Result<Option<Content>, Refusal> {
-        Ok(request(&self.store().snapshot()?, id)?)
+    fn request<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>> {
+        self.read(|state| request(state, id))
     }
 
-    fn response(&self, id: &str) -> Result<Option<Content>, Refusal> {
-        Ok(response(&self.store().snapshot()?, id)?)
+    fn response<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>> {
+        self.read(|state| response(state, id))
     }
 
     fn due_ms(&self, candidates: &[Candidate]) -> Result<Option<u64>, Refusal> {
@@ -51,11 +52,36 @@ impl JobStorage for OpenStore {
         Ok(due_ms(&self.store().snapshot()?, queues)?)
     }
 
-    fn list(&self, states: &[JobState], queue: Option<&str>, limit: usize) -> Result<Vec<Job>, Refusal> {
-        Ok(list(&self.store().snapshot()?, states, queue, limit, now_ms())?)
+    fn list<'s>(
+        &'s self,
+        states: &'s [JobState],
+        queue: Option<&'s str>,
+        limit: usize,
+    ) -> Reading<'s, Vec<Job>> {
+        let (store, states, queue) = (self.store().clone(), states.to_vec(), queue.map(str::to_owned));
+        // It may look at many jobs.
+        let listing = tokio::task::spawn_blocking(move || {
+            let snapshot = store.snapshot()?;
+            Ok(list(&snapshot, &states, queue.as_deref(), limit, now_ms())?)
+        });
+        Box::pin(async move { listing.await.unwrap_or(Err(Refusal::Stopping)) })
     }
 
     fn queues(&self) -> Result<Vec<QueueFacts>, Refusal> {
         Ok(queues(&self.store().snapshot()?, now_ms())?)
+    }
+}
+
+impl OpenStore {
+    fn read<'s, T: Send + 's>(
+        &self,
+        read: impl FnOnce(&forebay_store::Snapshot) -> Result<T, JobError>,
+    ) -> Reading<'s, T> {
+        let result = self
+            .store()
+            .snapshot()
+            .map_err(JobError::from)
+            .and_then(|state| read(&state));
+        Box::pin(std::future::ready(result.map_err(Refusal::from)))
     }
 }

@@ -159,10 +159,10 @@ impl JobTarget {
         client.before_waiting().await?;
         loop {
             let mut end = self.jobs.end_of_attempt(&id);
-            let job = self.find(request, &id)?;
+            let job = self.find(request, &id).await?;
             let now = Instant::now();
             if job.state.is_over() || now >= until {
-                let report = report(&self.jobs, &job)?;
+                let report = report(&self.jobs, &job).await?;
                 return Ok(json_reply(200, report.to_string().into_bytes()));
             }
             let next = until.min(now + LOOK);
@@ -175,7 +175,7 @@ impl JobTarget {
     /// Removes a job that has not begun.
     async fn cancel(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<Reply<'static>, End> {
         let id = id_of(request);
-        self.find(request, &id)?;
+        self.find(request, &id).await?;
         let change = Change::Remove {
             id,
             even_if_over: false,
@@ -219,8 +219,8 @@ impl JobTarget {
     }
 
     /// The job of this id, if it is of this route and this client may know of it.
-    fn find(&self, request: &Request<'_>, id: &str) -> Result<Job, Refusal> {
-        let job = self.jobs.storage().find(id)?;
+    async fn find(&self, request: &Request<'_>, id: &str) -> Result<Job, Refusal> {
+        let job = self.jobs.storage().find(id).await?;
         let is_its = |job: &Job| job.queue == self.queue && job.subject == subject(request);
         let id = id.to_owned();
         Ok(job.filter(is_its).ok_or(JobError::NotFound { id })?)
@@ -262,7 +262,7 @@ fn digest(head: &Head, body: &[u8]) -> String {
 }
 
 /// A job as clients see it, with its response if it is over.
-pub(crate) fn report(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
+pub(crate) async fn report(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
     let mut report = json!({
         "id": job.id,
         "state": job.state,
@@ -281,7 +281,7 @@ pub(crate) fn report(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
         report["error"] = error.as_str().into();
     }
     if job.state.is_over()
-        && let Some(response) = jobs.storage().response(&job.id)?
+        && let Some(response) = jobs.storage().response(&job.id).await?
         && let Ok(head) = serde_json::from_str::<ResponseHead>(&response.head)
     {
         report["response"] = with_body(json!(head), &response.body);

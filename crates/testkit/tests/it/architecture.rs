@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 70] = [
+const ARROWS: [(&str, &str); 71] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &str); 70] = [
     ("forebay-bench", "forebay-pool"),
     ("forebay-bench", "forebay-runtimes"),
     ("forebay-clients", "forebay-tls"),
+    ("forebay-cluster", "forebay-jobs"),
     ("forebay-cluster", "forebay-pool"),
     ("forebay-cluster", "forebay-wire"),
     ("forebay-config", "forebay-acme"),

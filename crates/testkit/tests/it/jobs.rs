@@ -1,6 +1,14 @@
 //! Durable jobs: what was acknowledged is done, at least once, whatever dies; and what is done is not done again.
 
-use std::{collections::BTreeMap, process::Command, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use forebay_testkit::{Client, Folder, Response, Server, Setup, blocks, command, wait_until};
 use rustix::process::Signal;
@@ -12,7 +20,7 @@ use crate::{
 };
 
 /// Notes each attempt in the file `ran`, then does what the body says.
-const HANDLER: &str = "
+pub(crate) const HANDLER: &str = "
 import { appendFileSync, existsSync } from 'node:fs';
 import { reply } from 'forebay';
 
@@ -55,14 +63,14 @@ fn setup(data: &Folder) -> Setup {
     setup_with(data, "backoff = \"100ms\"", POOL, "")
 }
 
-const POOL: &str = "workers = { min = 1, max = 1 }\nconcurrency = 8";
+pub(crate) const POOL: &str = "workers = { min = 1, max = 1 }\nconcurrency = 8";
 
-fn send(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Response {
+pub(crate) fn send(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Response {
     server.connect().ask(method, target, fields, body)
 }
 
 /// Has a job accepted, and returns its address.
-fn accept(server: &Server, fields: &str, body: &Value) -> String {
+pub(crate) fn accept(server: &Server, fields: &str, body: &Value) -> String {
     let body = body.to_string();
     let response = send(server, "POST", "/tasks", fields, &body);
     assert_eq!(response.status, 202, "{}", response.text());
@@ -78,7 +86,7 @@ fn accept(server: &Server, fields: &str, body: &Value) -> String {
 }
 
 /// The job, once it is over.
-fn over(server: &Server, address: &str) -> Value {
+pub(crate) fn over(server: &Server, address: &str) -> Value {
     let mut job = Value::Null;
     wait_until("the job to be over", || {
         let response = server.get(&format!("{address}?wait=20s"));
@@ -89,35 +97,35 @@ fn over(server: &Server, address: &str) -> Value {
     job
 }
 
-fn job(server: &Server, address: &str) -> Value {
+pub(crate) fn job(server: &Server, address: &str) -> Value {
     server.get(address).json()
 }
 
 /// The lines that the handler has written.
-fn noted(data: &Folder) -> Vec<String> {
+pub(crate) fn noted(data: &Folder) -> Vec<String> {
     let ran = data.read("work/ran").unwrap_or_default();
     ran.lines().map(str::to_owned).collect()
 }
 
-fn wait_for_note(data: &Folder, line: &str) {
+pub(crate) fn wait_for_note(data: &Folder, line: &str) {
     wait_until(line, || noted(data).iter().any(|noted| noted == line));
 }
 
-fn count(data: &Folder, line: &str) -> usize {
+pub(crate) fn count(data: &Folder, line: &str) -> usize {
     noted(data).iter().filter(|noted| *noted == line).count()
 }
 
-fn open(data: &Folder, gate: &str) {
+pub(crate) fn open(data: &Folder, gate: &str) {
     data.write(&format!("work/{gate}"), "");
 }
 
 /// The response of the handler, as JSON.
-fn answer(job: &Value) -> Value {
+pub(crate) fn answer(job: &Value) -> Value {
     let body = job["response"]["body"].as_str().expect("a body that is text");
     serde_json::from_str(body).expect("JSON")
 }
 
-fn jobs(server: &Server, words: &[&str]) -> String {
+pub(crate) fn jobs(server: &Server, words: &[&str]) -> String {
     let words: Vec<&str> = ["jobs"].iter().chain(words).copied().collect();
     let output = server.command(&words);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -577,7 +585,7 @@ fn jobs_go_on_through_a_reload_and_wait_while_their_route_is_gone() {
     assert_eq!(over(&server, &later)["state"], "done");
 }
 
-fn metric_of(server: &Server, series: &str) -> f64 {
+pub(crate) fn metric_of(server: &Server, series: &str) -> f64 {
     let metrics = server.admin().get("/metrics");
     let mut lines = metrics.text().lines();
     let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -706,18 +714,20 @@ fn the_guide_does_what_it_says() {
     }
 }
 
-#[test]
-fn every_job_that_was_acknowledged_under_load_is_done_after_a_kill() {
-    const CLIENTS: usize = 4;
-    let data = Folder::new();
-    let mut killed = setup(&data).start();
-    let address = killed.address();
+/// Has clients of these servers send jobs until 300 are acknowledged and as many attempts begun, kills one of the servers, and returns the
+/// names and addresses of what was acknowledged.
+pub(crate) fn kill_under_load(
+    targets: [SocketAddr; 4],
+    data: &Folder,
+    killed: &mut Server,
+) -> BTreeMap<String, String> {
     let acknowledged = Mutex::new(BTreeMap::new());
+    let is_killed = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let acknowledged = &acknowledged;
+        for (client, target) in targets.into_iter().enumerate() {
+            let (acknowledged, is_killed) = (&acknowledged, &is_killed);
             scope.spawn(move || {
-                let mut connection = Client::tcp(address);
+                let mut connection = Client::tcp(target);
                 for number in 0.. {
                     let name = format!("{client}-{number}");
                     let body = json!({ "name": name }).to_string();
@@ -732,25 +742,41 @@ fn every_job_that_was_acknowledged_under_load_is_done_after_a_kill() {
                     assert_eq!(response.status, 202, "{}", response.text());
                     let address = response.header("location").unwrap().to_owned();
                     acknowledged.lock().unwrap().insert(name, address);
+                    if is_killed.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
             });
         }
         wait_until(
             "some jobs to be acknowledged, and some of them to be done",
-            || acknowledged.lock().unwrap().len() > 300 && noted(&data).len() > 300,
+            || acknowledged.lock().unwrap().len() > 300 && noted(data).len() > 300,
         );
         killed.kill();
+        is_killed.store(true, Ordering::Relaxed);
     });
-    let acknowledged = acknowledged.into_inner().unwrap();
-    let server = setup(&data).start();
-    for (name, address) in &acknowledged {
-        let job = over(&server, address);
+    acknowledged.into_inner().unwrap()
+}
+
+/// Waits until all these jobs are done.
+pub(crate) fn wait_for_all(server: &Server, addresses: &BTreeMap<String, String>) {
+    for (name, address) in addresses {
+        let job = over(server, address);
         assert_eq!(
             (&job["state"], &answer(&job)["name"]),
             (&json!("done"), &json!(name)),
             "{job}"
         );
     }
+}
+
+#[test]
+fn every_job_that_was_acknowledged_under_load_is_done_after_a_kill() {
+    let data = Folder::new();
+    let mut killed = setup(&data).start();
+    let acknowledged = kill_under_load([killed.address(); 4], &data, &mut killed);
+    let server = setup(&data).start();
+    wait_for_all(&server, &acknowledged);
     // Jobs that were done before the kill were not done again: only those that ran at that time.
     let noted = noted(&data);
     let twice = acknowledged

@@ -2,6 +2,7 @@
 
 mod broker;
 mod faults;
+mod jobs;
 mod load;
 mod machines;
 mod requests;
@@ -52,14 +53,15 @@ impl Nats {
     }
 
     fn run(&mut self) {
-        let program = std::env::var("FOREBAY_NATS").unwrap_or("nats-server".into());
+        let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/nats/nats-server");
+        let program = std::env::var("FOREBAY_NATS").unwrap_or(built.into());
         let process = Command::new(program)
             .args(["--addr", "127.0.0.1", "--port", &self.port.to_string()])
             .args(&self.arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("nats-server is there: `make nats` installs it, and FOREBAY_NATS names another");
+            .expect("nats-server is there: `make deps` builds it, and FOREBAY_NATS names another");
         self.process = Some(Running(process));
         let port = self.port;
         wait_until("NATS listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());

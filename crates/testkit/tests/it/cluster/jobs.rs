@@ -1,0 +1,454 @@
+//! Durable jobs in JetStream, which all front ends of a cluster share.
+
+use std::{collections::BTreeMap, sync::Mutex};
+
+use forebay_testkit::{Folder, Server, Setup, blocks, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::Nats;
+use crate::jobs::{
+    HANDLER, POOL, accept, answer, count, job, jobs, kill_under_load, metric_of, noted, open, over, send,
+    wait_for_all, wait_for_note,
+};
+
+const DURABLE: &str = "backoff = \"100ms\", bytes_max = \"16MiB\"";
+
+/// A broker with JetStream, and the folder that all handlers write to.
+struct Cluster {
+    nats: Nats,
+    data: Folder,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let mut cluster = Self::stopped(&[]);
+        cluster.nats.run();
+        cluster
+    }
+
+    fn stopped(arguments: &[&str]) -> Self {
+        let data = Folder::new();
+        let streams = data.path().join("streams").display().to_string();
+        let nats = Nats::stopped(&[&["-js", "-sd", &*streams], arguments].concat());
+        Self { nats, data }
+    }
+
+    fn setup(&self, cluster: &str, durable: &str) -> Setup {
+        let (nats, work) = (self.nats.url(), self.data.path().join("work"));
+        std::fs::create_dir_all(&work).expect("a folder can be made");
+        let config = format!(
+            "[cluster]\nnats = \"{nats}\"\n{cluster}\n[pool.work]\nhandler = \"work.mjs\"\nruntime = \"node\"\ncwd = \"{}\"\n{POOL}\n\
+             [[route]]\npath = \"/tasks\"\npool = \"work\"\ndurable = {{ {durable} }}\n",
+            work.display()
+        );
+        Setup::new(&config).file("work.mjs", HANDLER).threads(1).admin()
+    }
+
+    fn front(&self) -> Server {
+        self.setup("job_replicas = 1", DURABLE).start()
+    }
+}
+
+/// Waits until a front end takes jobs.
+fn wait_for_queue(front: &Server) {
+    wait_until("a job to be accepted", || {
+        send(front, "POST", "/tasks", "", "ready").status == 202
+    });
+}
+
+fn id(address: &str) -> &str {
+    address.rsplit('/').next().unwrap()
+}
+
+#[test]
+fn every_front_end_accepts_jobs_runs_them_and_tells_their_state() {
+    let cluster = Cluster::start();
+    let one = cluster.front();
+    wait_for_queue(&one);
+    let response = send(&one, "POST", "/tasks?a=1", "", "{\"name\":\"a\",\"gate\":\"go\"}");
+    let address = response.header("location").unwrap().to_owned();
+    wait_for_note(&cluster.data, "begin a 1");
+    let other = cluster.front();
+    wait_for_queue(&other);
+    assert_eq!(job(&other, &address)["state"], "running");
+    let refused = other.command(&["jobs", "drop", id(&address)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the job is running"));
+    open(&cluster.data, "go");
+    let done = over(&other, &address);
+    let expected = json!({ "job": id(&address), "attempt": "1", "name": "a", "path": "/tasks" });
+    assert_eq!(answer(&done), expected);
+    let bytes = send(&one, "POST", "/tasks", "", "bytes");
+    let done = over(&other, bytes.header("location").unwrap());
+    assert_eq!(
+        (&done["response"]["status"], &done["response"]["base64"]),
+        (&json!(201), &json!("/wA="))
+    );
+    for target in [
+        "/tasks/jobs/none",
+        "/tasks/jobs/*",
+        "/tasks/jobs/00000000000000000000000000000000",
+    ] {
+        assert_eq!(one.get(target).status, 404, "{target}");
+    }
+    drop(one);
+    let alone = accept(&other, "", &json!({ "name": "alone" }));
+    assert_eq!(over(&other, &alone)["state"], "done");
+}
+
+#[test]
+fn attempts_delays_and_dead_letters_are_those_of_the_store() {
+    let cluster = Cluster::start();
+    let front = cluster
+        .setup("job_replicas = 1", &format!("{DURABLE}, attempts = 3"))
+        .start();
+    wait_for_queue(&front);
+    let twice = accept(&front, "", &json!({ "name": "twice", "fails": 2 }));
+    let done = over(&front, &twice);
+    assert_eq!((&done["state"], &done["attempts"]), (&json!("done"), &json!(3)));
+    let always = accept(&front, "", &json!({ "name": "always", "fails": 3 }));
+    let failed = over(&front, &always);
+    assert_eq!(
+        (&failed["state"], &failed["attempts"]),
+        (&json!("failed"), &json!(3))
+    );
+    let wrong = accept(&front, "", &json!({ "name": "wrong", "fails": 1, "status": 422 }));
+    assert_eq!(over(&front, &wrong)["response"]["body"], "failed");
+    let listed = jobs(&front, &["list", "--state", "failed"]);
+    let lines: Vec<&str> = listed.lines().skip(1).collect();
+    assert!(
+        lines[0].starts_with(id(&wrong)) && lines[1].starts_with(id(&always)),
+        "{listed}"
+    );
+    let shown: Value = serde_json::from_str(&jobs(&front, &["show", id(&wrong)])).unwrap();
+    assert!(
+        shown["request"]["body"].as_str().unwrap().contains("wrong"),
+        "{shown}"
+    );
+    assert_eq!(jobs(&front, &["retry", id(&wrong)]), "jobs that begin again: 1\n");
+    let done = over(&front, &wrong);
+    assert_eq!(
+        (&done["state"], &done["attempts"]),
+        (&json!("done"), &json!(2)),
+        "{done}"
+    );
+    assert_eq!(jobs(&front, &["drop", id(&always)]), "jobs removed: 1\n");
+    assert_eq!(front.get(&always).status, 404);
+    let refused = front.command(&["jobs", "retry", id(&wrong)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the job is over: it is `done`"));
+
+    let later = accept(&front, "forebay-delay: 1h\r\n", &json!({ "name": "later" }));
+    assert_eq!(job(&front, &later)["state"], "waiting");
+    let cancelled = accept(&front, "forebay-delay: 1h\r\n", &json!({ "name": "cancelled" }));
+    let soon = accept(&front, "forebay-delay: 2s\r\n", &json!({ "name": "soon" }));
+    let listed = jobs(&front, &["list", "--state", "waiting"]);
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    assert_eq!(send(&front, "DELETE", &cancelled, "", "").status, 204);
+    assert_eq!(front.get(&cancelled).status, 404);
+    assert_eq!(over(&front, &soon)["state"], "done");
+    let soon = job(&front, &soon);
+    assert!(
+        soon["begunMs"].as_u64().unwrap() - soon["acceptedMs"].as_u64().unwrap() >= 2000,
+        "{soon}"
+    );
+    // A job that is retried by hand begins before its time, once.
+    jobs(&front, &["retry", id(&later)]);
+    assert_eq!(over(&front, &later)["attempts"], 1);
+    assert!(!noted(&cluster.data).iter().any(|line| line.contains("cancelled")));
+    wait_until("the figures to be read", || {
+        metric_of(
+            &front,
+            "forebay_jobs_total{route=\"POST /tasks\",outcome=\"failed\"}",
+        ) >= 2.0
+            && metric_of(&front, "forebay_jobs_waiting{route=\"POST /tasks\"}") < 1.0
+    });
+}
+
+#[test]
+fn what_was_acknowledged_is_done_though_its_front_end_is_killed_in_every_state() {
+    let cluster = Cluster::start();
+    let mut killed = cluster.front();
+    wait_for_queue(&killed);
+    let done = accept(&killed, "", &json!({ "name": "done" }));
+    assert_eq!(over(&killed, &done)["state"], "done");
+    let running = accept(&killed, "", &json!({ "name": "running", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin running 1");
+    let waiting = accept(&killed, "forebay-delay: 1s\r\n", &json!({ "name": "waiting" }));
+    let retrying = accept(&killed, "", &json!({ "name": "retrying", "fails": 1 }));
+    let failed = accept(
+        &killed,
+        "",
+        &json!({ "name": "failed", "fails": 9, "status": 400 }),
+    );
+    assert_eq!(over(&killed, &failed)["state"], "failed");
+    let last = accept(&killed, "", &json!({ "name": "last" }));
+    killed.kill();
+    let front = cluster.front();
+    wait_for_queue(&front);
+    open(&cluster.data, "go");
+    for (name, address) in [
+        ("waiting", &waiting),
+        ("last", &last),
+        ("retrying", &retrying),
+        ("running", &running),
+    ] {
+        let job = over(&front, address);
+        assert_eq!(
+            (&job["state"], &answer(&job)["name"]),
+            (&json!("done"), &json!(name)),
+            "{job}"
+        );
+    }
+    assert_eq!(job(&front, &running)["attempts"], 2);
+    assert_eq!(job(&front, &failed)["state"], "failed");
+    assert_eq!(job(&front, &done)["state"], "done");
+    assert_eq!(count(&cluster.data, "end done 1"), 1);
+    let noted = noted(&cluster.data);
+    assert!(!noted.contains(&"begin done 2".to_owned()) && !noted.contains(&"begin failed 2".to_owned()));
+}
+
+#[test]
+fn a_front_end_that_was_taken_for_dead_ends_no_job_of_its_successor() {
+    let cluster = Cluster::start();
+    let silent = cluster.front();
+    wait_for_queue(&silent);
+    let address = accept(&silent, "", &json!({ "name": "a", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin a 1");
+    silent.process().signal(Signal::STOP);
+    let front = cluster.front();
+    wait_for_queue(&front);
+    let renewed = accept(&front, "", &json!({ "name": "renewed", "gate": "later" }));
+    wait_for_note(&cluster.data, "begin renewed 1");
+    wait_for_note(&cluster.data, "begin a 2");
+    silent.process().signal(Signal::CONT);
+    // The worker of the one that was stopped could end its attempt now, but that has been given up.
+    wait_until("it works again", || {
+        send(&silent, "POST", "/tasks", "", "ready").status == 202
+    });
+    assert_eq!(job(&front, &address)["state"], "running");
+    open(&cluster.data, "go");
+    let done = over(&front, &address);
+    assert_eq!(
+        (&done["attempts"], &answer(&done)["attempt"]),
+        (&json!(2), &json!("2")),
+        "{done}"
+    );
+    // This one has run for longer than a lease, which was renewed.
+    let later = accept(&front, "forebay-delay: 5s\r\n", &json!({ "name": "later" }));
+    assert_eq!(over(&front, &later)["state"], "done");
+    open(&cluster.data, "later");
+    assert_eq!(over(&front, &renewed)["attempts"], 1);
+    assert_eq!(count(&cluster.data, "begin renewed 1"), 1);
+}
+
+#[test]
+fn a_key_that_all_front_ends_get_at_once_is_one_job() {
+    const KEYS: usize = 40;
+    let cluster = Cluster::start();
+    let fronts = [cluster.front(), cluster.front()];
+    fronts.iter().for_each(wait_for_queue);
+    let addresses = Mutex::new(BTreeMap::<usize, Vec<String>>::new());
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let (front, addresses, barrier) = (&fronts[client % 2], &addresses, &barrier);
+            scope.spawn(move || {
+                for key in 0..KEYS {
+                    barrier.wait();
+                    let fields = format!("idempotency-key: \"k{key}\"\r\n");
+                    let address = accept(front, &fields, &json!({ "name": format!("k{key}") }));
+                    addresses.lock().unwrap().entry(key).or_default().push(address);
+                }
+            });
+        }
+    });
+    for (key, addresses) in addresses.into_inner().unwrap() {
+        assert!(
+            addresses.iter().all(|address| *address == addresses[0]),
+            "{key}: {addresses:?}"
+        );
+        assert_eq!(over(&fronts[0], &addresses[0])["state"], "done");
+        assert_eq!(count(&cluster.data, &format!("begin k{key} 1")), 1);
+    }
+    let other = send(
+        &fronts[1],
+        "POST",
+        "/tasks",
+        "idempotency-key: \"k1\"\r\n",
+        "{\"name\":\"b\"}",
+    );
+    assert_eq!(other.status, 422, "{}", other.text());
+}
+
+#[test]
+fn jobs_survive_a_broker_that_is_killed_and_are_refused_meanwhile() {
+    let mut cluster = Cluster::start();
+    let front = cluster.front();
+    wait_for_queue(&front);
+    let running = accept(&front, "", &json!({ "name": "running", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin running 1");
+    let waiting = accept(&front, "forebay-delay: 2s\r\n", &json!({ "name": "waiting" }));
+    cluster.nats.stop();
+    wait_until("jobs to be refused", || {
+        let refused = send(&front, "POST", "/tasks", "", "{}");
+        refused.status == 503
+            && refused.detail().contains("NATS at nats://")
+            && refused.header("retry-after").is_some()
+    });
+    assert_eq!(front.get(&running).status, 503);
+    // It ends while the broker is away, and that is noted when it is back.
+    open(&cluster.data, "go");
+    wait_for_note(&cluster.data, "end running 1");
+    cluster.nats.run();
+    for address in [&running, &waiting] {
+        wait_until("the broker to be back", || front.get(address).status == 200);
+        let job = over(&front, address);
+        assert_eq!(
+            (&job["state"], &job["attempts"]),
+            (&json!("done"), &json!(1)),
+            "{job}"
+        );
+    }
+}
+
+#[test]
+fn an_attempt_whose_broker_is_away_for_long_is_given_up_before_another_may_begin() {
+    let mut cluster = Cluster::start();
+    let front = cluster.front();
+    wait_for_queue(&front);
+    let address = accept(&front, "", &json!({ "name": "a", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin a 1");
+    cluster.nats.stop();
+    front.wait_for_log(&["how a job has ended is not stored yet", id(&address)]);
+    open(&cluster.data, "go");
+    cluster.nats.run();
+    wait_until("the broker to be back", || front.get(&address).status == 200);
+    assert_eq!(over(&front, &address)["state"], "done");
+    assert_eq!(count(&cluster.data, "begin a 1"), 2);
+}
+
+#[test]
+fn a_broker_that_is_away_at_start_is_named_and_waited_for() {
+    let mut cluster = Cluster::stopped(&[]);
+    let front = cluster.front();
+    let refused = send(&front, "POST", "/tasks", "", "{}");
+    assert_eq!(refused.status, 503);
+    assert!(
+        refused.detail().contains("NATS at nats://127.0.0.1:"),
+        "{}",
+        refused.detail()
+    );
+    front.wait_for_log(&["jobs that are due cannot begin", "NATS at nats://"]);
+    cluster.nats.run();
+    wait_for_queue(&front);
+}
+
+#[test]
+fn a_broker_that_cannot_keep_jobs_is_named_with_what_it_lacks() {
+    let why = |front: &Server, text: &str| {
+        wait_until(text, || {
+            let refused = send(front, "POST", "/tasks", "", "{}");
+            assert_eq!(refused.status, 503, "{}", refused.text());
+            refused.detail().contains(text)
+        });
+        front.wait_for_log(&["jobs that are due cannot begin", text]);
+    };
+    let cluster = Cluster::start();
+    let front = cluster.setup("job_replicas = 3", DURABLE).start();
+    why(&front, "with 3 replicas (cluster.job_replicas)");
+    let plain = Cluster {
+        nats: Nats::start(),
+        data: Folder::new(),
+    };
+    why(&plain.front(), "no server has it (`nats-server --jetstream`)");
+}
+
+#[test]
+fn a_full_queue_refuses_jobs_until_there_is_room() {
+    let cluster = Cluster::start();
+    let front = cluster
+        .setup("job_replicas = 1", "open_max = 2, bytes_max = \"16MiB\"")
+        .start();
+    wait_for_queue(&front);
+    wait_until("the queue to be empty", || {
+        jobs(&front, &["list", "--state", "running"]).starts_with("there are no")
+    });
+    let accept = || {
+        let mut address = None;
+        wait_until("room for a job", || {
+            let response = send(&front, "POST", "/tasks", "forebay-delay: 1h\r\n", "{}");
+            address = response.header("location").map(str::to_owned);
+            address.is_some()
+        });
+        address.unwrap()
+    };
+    let first = accept();
+    accept();
+    let full = send(&front, "POST", "/tasks", "", "{}");
+    assert_eq!(full.status, 503, "{}", full.text());
+    assert!(
+        full.header("retry-after").is_some() && full.detail().contains("durable.open_max"),
+        "{}",
+        full.detail()
+    );
+    assert_eq!(send(&front, "DELETE", &first, "", "").status, 204);
+    accept();
+    // A reload changes the limit of the stream.
+    let config = front.folder().read("forebay.toml").unwrap();
+    front
+        .folder()
+        .write("forebay.toml", config.replace("open_max = 2", "open_max = 3"));
+    assert!(front.command(&["reload"]).status.success());
+    accept();
+    assert_eq!(send(&front, "POST", "/tasks", "", "{}").status, 503);
+    let long = send(&front, "POST", "/tasks", "", &"x".repeat(1 << 20));
+    assert_eq!(long.status, 413, "{}", long.text());
+    assert!(long.detail().contains("max_payload"), "{}", long.detail());
+}
+
+#[test]
+fn clusters_on_one_broker_have_their_own_jobs() {
+    let cluster = Cluster::start();
+    let fronts = ["one", "other"].map(|name| {
+        let keys = format!("job_replicas = 1\nname = \"{name}\"");
+        let front = cluster.setup(&keys, DURABLE).start();
+        wait_for_queue(&front);
+        front
+    });
+    let keyed = |front: &Server| accept(front, "idempotency-key: \"k\"\r\n", &json!({ "name": "a" }));
+    let addresses = fronts.each_ref().map(keyed);
+    assert_ne!(addresses[0], addresses[1]);
+    assert_eq!(fronts[1].get(&addresses[0]).status, 404);
+    for (front, address) in fronts.iter().zip(&addresses) {
+        assert_eq!(over(front, address)["state"], "done");
+    }
+    assert_eq!(count(&cluster.data, "begin a 1"), 2);
+}
+
+#[test]
+fn every_job_that_was_acknowledged_under_load_is_done_after_the_kill_of_a_front_end() {
+    let cluster = Cluster::start();
+    let mut killed = cluster.front();
+    let front = cluster.front();
+    [&killed, &front].into_iter().for_each(wait_for_queue);
+    let targets = [&killed, &front, &killed, &front].map(Server::address);
+    let acknowledged = kill_under_load(targets, &cluster.data, &mut killed);
+    wait_for_all(&front, &acknowledged);
+}
+
+#[test]
+fn the_configuration_of_the_guide_is_that_of_a_cluster() {
+    let guide = include_str!("../../../../../docs/guide/jobs.md");
+    let cluster = Cluster::start();
+    let written = blocks(guide, "toml")[1].replace("nats://127.0.0.1:4222", &cluster.nats.url());
+    let handler = blocks(guide, "js")[0];
+    let setup = || Setup::new(&written).file("mails.mjs", handler).admin();
+    let fronts = [setup().start(), setup().start()];
+    let mut address = None;
+    wait_until("a mail to be accepted", || {
+        let response = fronts[0].post("/mails", b"{\"to\":\"a@example.org\"}");
+        address = response.header("location").map(str::to_owned);
+        address.is_some()
+    });
+    assert_eq!(over(&fronts[1], &address.unwrap())["state"], "done");
+}
