@@ -73,14 +73,14 @@ impl Service for Control {
             (["reload"], "POST") => self.reload().await,
             (["upgrade"], "POST") => self.upgrade().await,
             (["stop"], "POST") => self.stop(),
-            (["log", "level"], "PUT") => self.set_level(&request),
-            (["pools", pool, "resize"], "POST") => self.resize(pool, &request),
-            (["cache", "purge"], "POST") => self.purge(&request),
+            (["log", "level"], "PUT") => either(self.set_level(&request)),
+            (["pools", pool, "resize"], "POST") => either(self.resize(pool, &request)),
+            (["cache", "purge"], "POST") => either(self.purge(&request)),
             (["traces"], "POST") => self.admit(),
             (["traces", token], "GET") => self.trace(token),
-            (["samples"], "POST") => self.sample(&request),
+            (["samples"], "POST") => either(self.sample(&request)),
             (["samples", run], "GET") => self.sampled(run),
-            (["profiles"], "POST") => self.profile(&request).await,
+            (["profiles"], "POST") => either(self.profile(&request).await),
             (["releases", ..], _) => self.releases(request).await,
             (["jobs", path @ ..], _) => self.jobs(path, &request).await,
             (["status" | "metrics" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
@@ -170,60 +170,52 @@ impl Control {
         Response::json(202, &json!({ "stopping": true }))
     }
 
-    fn set_level(&self, request: &Request) -> Response {
-        let level = match members(request, &["level"]) {
-            Ok([Some(Value::String(level))]) => level,
-            Ok(_) => return Response::problem(400, "expected {\"level\": \"info\"}"),
-            Err(problem) => return Response::problem(400, &problem),
+    fn set_level(&self, request: &Request) -> Result<Response, Response> {
+        let [Some(Value::String(level))] = members(request, &["level"])? else {
+            return Err(Response::problem(400, "expected {\"level\": \"info\"}"));
         };
-        match self.shared.services.log.set_level(&level) {
-            Ok(()) => Response::json(200, &json!({ "level": level })),
-            Err(error) => Response::problem(400, &format!("level: {error}")),
-        }
+        let set = self.shared.services.log.set_level(&level);
+        set.map_err(|error| Response::problem(400, &format!("level: {error}")))?;
+        Ok(Response::json(200, &json!({ "level": level })))
     }
 
-    fn resize(&self, name: &str, request: &Request) -> Response {
+    fn resize(&self, name: &str, request: &Request) -> Result<Response, Response> {
         let app = self.shared.front.app();
         let Some(pool) = app.pools.get(name) else {
             let names: Vec<&str> = app.pools.keys().map(String::as_str).collect();
-            return Response::problem(
-                404,
-                &format!("there is no pool `{name}`; there are: {}", names.join(", ")),
-            );
+            let problem = format!("there is no pool `{name}`; there are: {}", names.join(", "));
+            return Err(Response::problem(404, &problem));
         };
         if app.config.pools[name].at == At::Cluster {
             let problem =
                 format!("the workers of pool `{name}` are hosts of the cluster: resize it on each of them");
-            return Response::problem(409, &problem);
+            return Err(Response::problem(409, &problem));
         }
-        match members(request, &["workers", "min", "max"]).and_then(|numbers| size(&numbers)) {
-            Ok((min, max)) => {
-                pool.resize(min, max);
-                tracing::info!(target: "forebay::pool", pool = name, min, max, "pool resized");
-                Response::json(
-                    200,
-                    &json!({ "pool": name, "workers_min": min, "workers_max": max }),
-                )
-            }
-            Err(problem) => Response::problem(400, &problem),
-        }
+        let size = size(&members(request, &["workers", "min", "max"])?);
+        let (min, max) = size.map_err(|problem| Response::problem(400, &problem))?;
+        pool.resize(min, max);
+        tracing::info!(target: "forebay::pool", pool = name, min, max, "pool resized");
+        Ok(Response::json(
+            200,
+            &json!({ "pool": name, "workers_min": min, "workers_max": max }),
+        ))
     }
 
-    fn purge(&self, request: &Request) -> Response {
-        let expected = "expected {\"policy\": \"NAME\", \"path\": \"/path\"}, both optional; a path that ends in `*` is all that begin so";
-        let (policy, path) = match members(request, &["policy", "path"]) {
-            Ok(
-                [
-                    policy @ (None | Some(Value::Null | Value::String(_))),
-                    path @ (None | Some(Value::Null | Value::String(_))),
-                ],
-            ) => (policy, path),
-            Ok(_) => return Response::problem(400, expected),
-            Err(problem) => return Response::problem(400, &problem),
+    fn purge(&self, request: &Request) -> Result<Response, Response> {
+        let wrong = || {
+            let expected = "expected {\"policy\": \"NAME\", \"path\": \"/path\"}, both optional; a path that ends in `*` is all that begin so";
+            Response::problem(400, expected)
+        };
+        let [
+            policy @ (None | Some(Value::Null | Value::String(_))),
+            path @ (None | Some(Value::Null | Value::String(_))),
+        ] = members(request, &["policy", "path"])?
+        else {
+            return Err(wrong());
         };
         let path = path.as_ref().and_then(Value::as_str);
         if path.is_some_and(|path| !path.starts_with('/')) {
-            return Response::problem(400, expected);
+            return Err(wrong());
         }
         let app = self.shared.front.app();
         let wanted = policy.as_ref().and_then(Value::as_str);
@@ -240,11 +232,11 @@ impl Control {
                 }
                 _ => "no policy has a cache (`cache` in [policy.NAME])".to_owned(),
             };
-            return Response::problem(404, &problem);
+            return Err(Response::problem(404, &problem));
         }
         let purged: usize = of_policy.iter().map(|cache| cache.purge(path)).sum();
         tracing::info!(target: "forebay::server", policy = wanted, path, purged, "cache purged");
-        Response::json(200, &json!({ "purged": purged }))
+        Ok(Response::json(200, &json!({ "purged": purged })))
     }
 
     fn admit(&self) -> Response {
@@ -267,30 +259,27 @@ impl Control {
         }
     }
 
-    fn sample(&self, request: &Request) -> Response {
-        let expected = format!(
-            "expected {{\"for_ms\": N, \"route\": \"/path\"}}, 1 <= N <= {}, route optional",
-            RUN_MAX.as_millis()
-        );
-        let (route, ms) = match members(request, &["route", "for_ms"]) {
-            Ok([None | Some(Value::Null), Some(ms)]) => (None, ms),
-            Ok([Some(Value::String(route)), Some(ms)]) => (Some(route), ms),
-            Ok(_) => return Response::problem(400, &expected),
-            Err(problem) => return Response::problem(400, &problem),
+    fn sample(&self, request: &Request) -> Result<Response, Response> {
+        let wrong = || {
+            let expected = "expected {\"for_ms\": N, \"route\": \"/path\"}, 1 <= N <=";
+            Response::problem(
+                400,
+                &format!("{expected} {}, route optional", RUN_MAX.as_millis()),
+            )
         };
-        let time = ms.as_u64().map(Duration::from_millis);
-        let Some(time) = time.filter(|time| !time.is_zero() && *time <= RUN_MAX) else {
-            return Response::problem(400, &expected);
+        let (route, ms) = match members(request, &["route", "for_ms"])? {
+            [None | Some(Value::Null), Some(ms)] => (None, ms),
+            [Some(Value::String(route)), Some(ms)] => (Some(route), ms),
+            _ => return Err(wrong()),
         };
-        if let Some(route) = &route
-            && let Err(problem) = self.routes(route)
-        {
-            return problem;
+        let time = time_of(&ms, RUN_MAX).ok_or_else(wrong)?;
+        if let Some(route) = &route {
+            self.routes(route)?;
         }
-        match self.shared.services.traces.sample(route, time) {
+        Ok(match self.shared.services.traces.sample(route, time) {
             Some(run) => Response::json(200, &json!({ "run": run })),
             None => Response::problem(409, "requests are already being sampled for another client"),
-        }
+        })
     }
 
     /// The routes with this name or path, with their names in metrics; never empty.
@@ -315,24 +304,16 @@ impl Control {
         Ok(found)
     }
 
-    async fn profile(&self, request: &Request) -> Response {
-        let expected = format!(
-            "expected {{\"for_ms\": N, \"route\": \"/path\"}}, 1 <= N <= {}",
-            PROFILE_MAX.as_millis()
-        );
-        let (route, ms) = match members(request, &["route", "for_ms"]) {
-            Ok([Some(Value::String(route)), Some(ms)]) => (route, ms),
-            Ok(_) => return Response::problem(400, &expected),
-            Err(problem) => return Response::problem(400, &problem),
+    async fn profile(&self, request: &Request) -> Result<Response, Response> {
+        let wrong = || {
+            let expected = "expected {\"for_ms\": N, \"route\": \"/path\"}, 1 <= N <=";
+            Response::problem(400, &format!("{expected} {}", PROFILE_MAX.as_millis()))
         };
-        let time = ms.as_u64().map(Duration::from_millis);
-        let Some(time) = time.filter(|time| !time.is_zero() && *time <= PROFILE_MAX) else {
-            return Response::problem(400, &expected);
+        let [Some(Value::String(route)), Some(ms)] = members(request, &["route", "for_ms"])? else {
+            return Err(wrong());
         };
-        let routes = match self.routes(&route) {
-            Ok(routes) => routes,
-            Err(problem) => return problem,
-        };
+        let time = time_of(&ms, PROFILE_MAX).ok_or_else(wrong)?;
+        let routes = self.routes(&route)?;
         let pools: BTreeSet<&str> = routes
             .iter()
             .filter_map(|(_, target)| match target {
@@ -351,10 +332,10 @@ impl Control {
         match self.shared.services.profiles.take(time, pools).await {
             Ok(mut told) => {
                 told["routes"] = json!(names);
-                Response::json(200, &told)
+                Ok(Response::json(200, &told))
             }
-            Err(busy @ NoProfile::Busy) => Response::problem(409, &busy.to_string()),
-            Err(failed) => Response::problem(500, &failed.to_string()),
+            Err(busy @ NoProfile::Busy) => Err(Response::problem(409, &busy.to_string())),
+            Err(failed) => Err(Response::problem(500, &failed.to_string())),
         }
     }
 
@@ -413,17 +394,28 @@ impl Control {
     }
 }
 
+/// The response, or that to a request that was wrong.
+fn either(response: Result<Response, Response>) -> Response {
+    response.unwrap_or_else(|problem| problem)
+}
+
 /// The members of a JSON object that may have no others.
-fn members<const N: usize>(request: &Request, names: &[&str; N]) -> Result<[Option<Value>; N], String> {
-    let expected = || format!("expected a JSON object with {}", names.join(", "));
+fn members<const N: usize>(request: &Request, names: &[&str; N]) -> Result<[Option<Value>; N], Response> {
+    let expected = format!("expected a JSON object with {}", names.join(", "));
     let Ok(Value::Object(mut object)) = serde_json::from_slice(&request.body) else {
-        return Err(expected());
+        return Err(Response::problem(400, &expected));
     };
     let found = names.map(|name| object.remove(name));
     match object.keys().next() {
-        Some(other) => Err(format!("{}; found `{other}`", expected())),
+        Some(other) => Err(Response::problem(400, &format!("{expected}; found `{other}`"))),
         None => Ok(found),
     }
+}
+
+/// A time in milliseconds, more than none and at most `max`.
+fn time_of(ms: &Value, max: Duration) -> Option<Duration> {
+    let time = ms.as_u64().map(Duration::from_millis);
+    time.filter(|time| !time.is_zero() && *time <= max)
 }
 
 /// The range of workers in a request.
@@ -458,7 +450,8 @@ mod tests {
     }
 
     fn sized(body: &str) -> Result<(usize, usize), String> {
-        members(&request(body), &["workers", "min", "max"]).and_then(|numbers| size(&numbers))
+        let numbers = members(&request(body), &["workers", "min", "max"]);
+        size(&numbers.expect("an object with these members"))
     }
 
     #[test]
@@ -484,13 +477,5 @@ mod tests {
         let which = "expected either {\"workers\": N} or {\"min\": N, \"max\": N}";
         assert_eq!(sized("{\"workers\": 1, \"max\": 2}"), Err(which.into()));
         assert_eq!(sized("{}"), Err(which.into()));
-        assert_eq!(
-            sized("[3]"),
-            Err("expected a JSON object with workers, min, max".into())
-        );
-        assert_eq!(
-            sized("{\"worker\": 3}"),
-            Err("expected a JSON object with workers, min, max; found `worker`".into())
-        );
     }
 }

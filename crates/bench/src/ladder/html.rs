@@ -6,12 +6,12 @@ use forebay_load::report::{
     format::{duration, rate},
     html::{
         chart::{Drawing, Scale},
-        escape, page,
+        escape, lines, page,
     },
 };
 
 use super::{
-    report::{ComparedTable, Figures, MeasuredCurve, Report, Row},
+    report::{Figures, MeasuredCurve, Report, Row},
     text,
 };
 
@@ -28,18 +28,13 @@ pub fn write(report: &Report, command: &str) -> String {
         escape(&text::environment(report)),
         escape(command)
     );
-    for table in &report.tables {
-        body += &compared(table);
-    }
     for curve in &report.curves {
         body += &growth(curve);
     }
     body += "<h2>Requests a second</h2>\n";
     body += &bars(report);
     body += "<h2>Figures</h2>\n";
-    body += &table(report);
-    body += &limits(report);
-    body += &notes(report);
+    body += &lines(&text::write(report));
     body += "<h2>Latency</h2>\n";
     for group in groups(report, |row| {
         row.figures
@@ -64,7 +59,6 @@ const MEANINGS: &str = "<h2>What the figures are</h2>\n<dl class=\"terms card\">
 <dt>requests a second</dt><dd>Right responses, the mean of all slices with its 95 % interval. Entries are measured in turns, so that what \
 disturbs the machine hits all of them.</dd>\n\
 <dt>server, workers</dt><dd>CPU time for each request: of the server's own process, and of all processes that it has started.</dd>\n\
-<dt>of baseline</dt><dd>A ratio that does not depend on the machine: the row over the row of its table that it is built on.</dd>\n\
 <dt>of base</dt><dd>Requests a second over those of the rung below, or of the rung beside a peer: the geometric mean over rounds, with its 95 % interval.</dd>\n\
 <dt>hop</dt><dd>CPU time for each request beyond that of the base.</dd>\n\
 <dt>bars</dt><dd>Ratios that are to be reached. With less than four slices, the interval is from the lowest to the highest of them. Undecided: the interval \
@@ -101,13 +95,7 @@ fn bars(report: &Report) -> String {
     html + "</tbody></table></div>\n"
 }
 
-/// A table that others have published, with the figures of this run.
-fn compared(table: &ComparedTable) -> String {
-    let heading = format!("<h2>{}</h2>\n", escape(&table.title));
-    heading + &cells(text::COMPARED, table.rows.iter().map(text::compared))
-}
-
-/// A curve as a drawing and as a table.
+/// A curve as a drawing.
 fn growth(curve: &MeasuredCurve) -> String {
     let points = || {
         curve.points.iter().filter_map(|point| {
@@ -115,11 +103,7 @@ fn growth(curve: &MeasuredCurve) -> String {
             Some((point.value as f64, us))
         })
     };
-    let mut html = format!(
-        "<h2>{}</h2>\n<p>{}</p>\n",
-        escape(&curve.title),
-        escape(&text::verdict_of(curve))
-    );
+    let mut html = format!("<h2>{}</h2>\n", escape(&curve.title));
     let (least, most) = points().fold((f64::INFINITY, 1.0), |(least, most): (f64, f64), (value, _)| {
         (least.min(value), most.max(value))
     });
@@ -135,126 +119,7 @@ fn growth(curve: &MeasuredCurve) -> String {
         drawing.line(CLASSES[0], &points().collect::<Vec<_>>());
         html += &drawing.write();
     }
-    let names = [
-        curve.title.as_str(),
-        "requests a second",
-        "p50",
-        "p99",
-        "CPU, us",
-        "cost : work",
-        "",
-    ];
-    html + &cells(names, curve.points.iter().map(text::point))
-}
-
-/// A table of names and numbers.
-fn cells<const N: usize>(names: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let mut html = "<div class=\"card scroll\"><table>\n<thead><tr>".to_owned();
-    for (column, name) in names.iter().enumerate() {
-        let _ = write!(html, "<th{}>{}</th>", class_of(column), escape(name));
-    }
-    html += "</tr></thead>\n<tbody>\n";
-    for row in rows {
-        html += "<tr>";
-        for (column, cell) in row.iter().enumerate() {
-            let tag = if column == 0 { "th" } else { "td" };
-            let _ = write!(html, "<{tag}{}>{}</{tag}>", class_of(column), escape(cell));
-        }
-        html += "</tr>\n";
-    }
-    html + "</tbody></table></div>\n"
-}
-
-/// Everything but names is a number.
-fn class_of(column: usize) -> &'static str {
-    if column == 0 { "" } else { " class=\"number\"" }
-}
-
-fn table(report: &Report) -> String {
-    let mut html = String::from("<div class=\"card scroll\"><table>\n<thead><tr><th>entry</th>");
-    for name in [
-        "requests a second",
-        "connections",
-        "p50",
-        "p99",
-        "server, us",
-        "workers, us",
-        "of base",
-        "hop, us",
-    ] {
-        let _ = write!(html, "<th class=\"number\">{name}</th>");
-    }
-    html += "<th>verdict</th></tr></thead>\n<tbody>\n";
-    for row in &report.rows {
-        let figures = row.figures.as_ref();
-        let beside = row.base.as_deref().map_or(String::new(), |base| {
-            format!(" {} {base}", if row.is_peer { "beside" } else { "on" })
-        });
-        let _ = write!(
-            html,
-            "<tr><th>{}<br><span class=\"note\">{}{}</span></th>",
-            escape(&row.name),
-            escape(&row.request),
-            escape(&beside)
-        );
-        let [per_second, p50, p99, server, workers, hop] = text::figures(row);
-        let interval = figures.and_then(|figures| figures.interval);
-        let interval = interval.map_or(String::new(), |(low, high)| {
-            format!(
-                "<br><span class=\"note\">{} to {}</span>",
-                rate(low.max(0.0)),
-                rate(high)
-            )
-        });
-        let ratio = row.ratio_to_base.map_or(String::new(), |ratio| {
-            format!(
-                "{:.2}<br><span class=\"note\">{:.2} to {:.2}</span>",
-                ratio.value, ratio.low, ratio.high
-            )
-        });
-        let connections = figures.map_or(String::new(), |figures| figures.connections.to_string());
-        let per_second = per_second + &interval;
-        let cells = [per_second, connections, p50, p99, server, workers, ratio, hop];
-        for cell in cells {
-            let _ = write!(html, "<td class=\"number\">{cell}</td>");
-        }
-        let _ = writeln!(html, "<td class=\"number\">{}</td></tr>", text::verdict(row));
-    }
-    html + "</tbody></table></div>\n"
-}
-
-/// The bars, each with its ratio.
-fn limits(report: &Report) -> String {
-    let bars = text::bars(report);
-    if bars.is_empty() {
-        return String::new();
-    }
-    let mut html = String::from("<h2>Bars</h2>\n<div class=\"card scroll\"><table><tbody>\n");
-    for [what, ratio, interval, limit, verdict] in &bars {
-        let class = match verdict.as_str() {
-            "holds" => "good",
-            "misses" => "bad",
-            _ => "doubt",
-        };
-        let _ = writeln!(
-            html,
-            "<tr><th>{}</th><td class=\"number\">{ratio}</td><td class=\"number\">{interval}</td><td>{limit}</td><td class=\"{class}\">{verdict}</td></tr>",
-            escape(what)
-        );
-    }
-    html + "</tbody></table></div>\n"
-}
-
-fn notes(report: &Report) -> String {
-    let notes = text::notes(report);
-    if notes.is_empty() {
-        return String::new();
-    }
-    let mut items = String::new();
-    for note in &notes {
-        let _ = writeln!(items, "<li>{}</li>", escape(note));
-    }
-    format!("<div class=\"verdict doubt\"><ul>\n{items}</ul></div>\n")
+    html
 }
 
 /// Latencies by percentile.

@@ -64,7 +64,7 @@ pub(super) fn curves(report: &Report) -> String {
 }
 
 /// A point of a curve: how much there is, rate, median and 99th percentile of latency, CPU time, growth, and whether that is too much.
-pub(super) fn point(point: &Point) -> [String; 7] {
+fn point(point: &Point) -> [String; 7] {
     let [rate, p50, p99, ..] = figures(&point.row);
     let us = point.row.figures.as_ref().and_then(Figures::cpu_us);
     [
@@ -85,7 +85,7 @@ pub(super) fn point(point: &Point) -> [String; 7] {
 }
 
 /// Where the cost of a curve grows faster than its work, and why the cost is as it is.
-pub(super) fn verdict_of(curve: &MeasuredCurve) -> String {
+fn verdict_of(curve: &MeasuredCurve) -> String {
     let pairs = curve.points.windows(2).filter(|pair| pair[1].grows_faster());
     let places: Vec<String> = pairs
         .map(|pair| format!("from {} to {}", count(pair[0].value), count(pair[1].value)))
@@ -161,7 +161,7 @@ const HEADER: [&str; 9] = [
     "",
 ];
 
-pub(super) const COMPARED: [&str; 9] = [
+const COMPARED: [&str; 9] = [
     "",
     "published/s",
     "mean",
@@ -174,7 +174,7 @@ pub(super) const COMPARED: [&str; 9] = [
 ];
 
 /// A published row beside the figures of this run.
-pub(super) fn compared(row: &Compared) -> [String; 9] {
+fn compared(row: &Compared) -> [String; 9] {
     let published = &row.published;
     let ms = |value: Option<f64>| value.map_or(String::new(), |value| duration(value * 1e6));
     let ratio = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
@@ -247,7 +247,7 @@ fn cells(row: &Row) -> [String; 9] {
 }
 
 /// A row's rate, median and 99th percentile of latency, CPU time of server and of workers, and hop; empty where there is none.
-pub(super) fn figures(row: &Row) -> [String; 6] {
+fn figures(row: &Row) -> [String; 6] {
     let figures = row.figures.as_ref();
     let us = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
     let ms = |value: Option<f64>| value.map_or(String::new(), |value| duration(value * 1e6));
@@ -263,7 +263,7 @@ pub(super) fn figures(row: &Row) -> [String; 6] {
 }
 
 /// A row's verdict; nothing for a row without bars.
-pub(super) fn verdict(row: &Row) -> &'static str {
+fn verdict(row: &Row) -> &'static str {
     match row.verdict {
         Verdict::Measured => "",
         other => other.name(),
@@ -271,7 +271,7 @@ pub(super) fn verdict(row: &Row) -> &'static str {
 }
 
 /// The bars that could be compared: what, ratio, interval, limit, verdict.
-pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
+fn bars(report: &Report) -> Vec<[String; 5]> {
     let judged = report.rows.iter().filter(|row| row.verdict != Verdict::Measured);
     let bars = judged.flat_map(|row| row.bars.iter().map(move |bar| (row, bar)));
     bars.filter_map(|(row, result)| {
@@ -292,7 +292,7 @@ pub(super) fn bars(report: &Report) -> Vec<[String; 5]> {
 }
 
 /// The notes of all rows, each with the row's name.
-pub(super) fn notes(report: &Report) -> Vec<String> {
+fn notes(report: &Report) -> Vec<String> {
     let notes = report
         .rows
         .iter()

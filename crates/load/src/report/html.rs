@@ -46,7 +46,7 @@ pub fn page(title: &str, body: &str) -> String {
 }
 
 /// Lines of text, unchanged.
-fn lines(text: &str) -> String {
+pub fn lines(text: &str) -> String {
     let lines: Vec<String> = text.trim_end().lines().map(escape).collect();
     format!("<pre class=\"card scroll\">{}</pre>\n", lines.join("\n"))
 }

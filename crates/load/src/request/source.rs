@@ -60,12 +60,6 @@ pub(crate) struct SourceId {
     pub(crate) lanes: usize,
 }
 
-/// Properties of the request that [`Source::next`] has produced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Put {
-    pub(crate) head_only: bool,
-}
-
 impl Source {
     /// A source for writes of at most `depth` requests.
     pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, id: SourceId) -> Self {
@@ -89,26 +83,20 @@ impl Source {
         }
     }
 
-    /// The bytes of the next `count` requests if all are the same, and not too many to be kept ready.
-    pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
+    /// The bytes of the next `count` requests if all are the same, and not too many to be kept ready; and whether they are HEAD.
+    pub(crate) fn same(&self, count: usize) -> Option<(&[u8], bool)> {
         match self {
             Self::Same {
                 repeated,
                 each,
                 head_only,
-            } => {
-                let bytes = repeated.get(..count * each)?;
-                let put = Put {
-                    head_only: *head_only,
-                };
-                Some((bytes, put))
-            }
+            } => Some((repeated.get(..count * each)?, *head_only)),
             Self::Several { .. } => None,
         }
     }
 
-    /// Appends the next request.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Put {
+    /// Appends the next request. Returns whether it is HEAD.
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Same {
                 repeated,
@@ -116,9 +104,7 @@ impl Source {
                 head_only,
             } => {
                 out.extend_from_slice(&repeated[..*each]);
-                Put {
-                    head_only: *head_only,
-                }
+                *head_only
             }
             Self::Several {
                 templates,

@@ -13,7 +13,7 @@ use std::{
 use super::{
     body::{Lines, LinesError},
     parts::{Message, Parts, RequestError, check_path, check_text, check_token, push_path},
-    source::{Put, Random},
+    source::Random,
 };
 use crate::target::{Url, UrlError};
 
@@ -227,8 +227,8 @@ impl Template {
         }
     }
 
-    /// Appends the request.
-    pub(super) fn render(&self, draw: &mut Draw<'_>, out: &mut Vec<u8>) -> Put {
+    /// Appends the request. Returns whether it is HEAD.
+    pub(super) fn render(&self, draw: &mut Draw<'_>, out: &mut Vec<u8>) -> bool {
         let mut body = std::mem::take(draw.body);
         body.clear();
         for piece in &self.body {
@@ -239,9 +239,7 @@ impl Template {
         }
         out.extend_from_slice(&body);
         *draw.body = body;
-        Put {
-            head_only: self.head_only,
-        }
+        self.head_only
     }
 }
 

@@ -76,8 +76,7 @@ impl Shared {
             .routes
             .iter()
             .map(|route| {
-                let counts = CLASSES.iter().zip(route.classes);
-                let requests: Map<_, _> = counts.map(|(class, count)| ((*class).to_owned(), count.into())).collect();
+                let requests = by_name(CLASSES.iter().zip(route.classes));
                 json!({ "route": route.name, "requests": requests, "duration": route.durations.percentiles() })
             })
             .collect();
@@ -142,6 +141,14 @@ impl Shared {
     }
 }
 
+/// Counts as an object.
+fn by_name<N: AsRef<str>>(counts: impl IntoIterator<Item = (N, u64)>) -> Map<String, Value> {
+    let counts = counts.into_iter();
+    counts
+        .map(|(name, count)| (name.as_ref().to_owned(), count.into()))
+        .collect()
+}
+
 fn since_epoch(moment: SystemTime) -> Duration {
     moment.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -164,25 +171,16 @@ fn database(known: &Database) -> Value {
         counted,
         failure,
     } = known;
-    let ended: Map<_, _> = counted
-        .outcomes
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(outcome, count)| ((*outcome).to_owned(), (*count).into()))
-        .collect();
-    let errors: Map<_, _> = counted
-        .classes
-        .iter()
-        .map(|(class, count)| ((*class).to_owned(), (*count).into()))
-        .collect();
+    let ended = counted.outcomes.into_iter().filter(|(_, count)| *count > 0);
+    let errors = counted.classes.iter().map(|(class, count)| (class, *count));
     json!({
         "name": name,
         "server": settings.server.to_string(),
         "driver": settings.driver.name(),
         "reachable": failure.is_none(),
         "reason": failure,
-        "statements": ended,
-        "errors": errors,
+        "statements": by_name(ended),
+        "errors": by_name(errors),
         "in_flight": counted.in_flight,
         "in_flight_max": settings.in_flight_max,
         "connections_max": settings.connections_max,
@@ -216,17 +214,12 @@ fn proxy((name, group): (&String, &Arc<Group>)) -> Value {
 }
 
 fn script((name, counted): &(String, Counted)) -> Value {
-    let stopped: Map<_, _> = counted
-        .stopped
-        .iter()
-        .map(|(reason, count)| ((*reason).to_owned(), (*count).into()))
-        .collect();
     json!({
         "name": name,
         "answered": { "io": counted.answered_io, "executor": counted.answered_executor },
         "faulted": counted.faulted,
         "cancelled": counted.cancelled,
-        "stopped": stopped,
+        "stopped": by_name(counted.stopped),
         "refused": counted.refused,
         "handed_over": counted.handed_over,
         "queued": counted.queued,
@@ -237,20 +230,12 @@ fn script((name, counted): &(String, Counted)) -> Value {
 }
 
 fn workflow((name, totals): &(String, WorkflowTotals)) -> Value {
-    let runs = RUN_OUTCOMES.iter().zip(totals.outcomes);
-    let runs: Map<_, _> = runs
-        .map(|(outcome, count)| ((*outcome).to_owned(), count.into()))
-        .collect();
+    let runs = by_name(RUN_OUTCOMES.iter().zip(totals.outcomes));
     json!({ "name": name, "in_flight": totals.in_flight, "runs": runs, "duration": spent(&totals.durations) })
 }
 
 fn store(facts: &StoreFacts) -> Value {
     let writer = &facts.writer;
-    let writes: Map<_, _> = writer
-        .outcomes()
-        .into_iter()
-        .map(|(outcome, count)| (outcome.to_owned(), count.into()))
-        .collect();
     let stats = facts.stats.as_ref().map(|stats| {
         json!({
             "bytes": stats.file_bytes,
@@ -264,7 +249,7 @@ fn store(facts: &StoreFacts) -> Value {
     json!({
         "file": stats,
         "queue": { "writes": writer.queued, "writes_max": writer.queue_max, "bytes": writer.queued_bytes },
-        "writes": writes,
+        "writes": by_name(writer.outcomes()),
         "commits": writer.commits,
         "flushes": writer.flushes,
     })

@@ -62,31 +62,97 @@ pub(super) fn unreachable(error: &PgError) -> Finding {
     )
 }
 
-/// Runs all checks, in the order of the report.
-pub(super) fn judge(facts: &Facts, ours: &Ours) -> Vec<Finding> {
-    vec![
-        version(facts),
-        connections(facts, ours),
-        pool(ours),
-        round_trip(facts),
-        encryption(facts, ours),
-        durability(facts),
-        synchronous_commit(facts),
-        wal_level(facts),
-        shared_buffers(facts),
-        statement_timeout(facts),
-        statistics(facts),
-    ]
+/// A check whose objection is always the same.
+fn check(
+    what: &'static str,
+    why: &'static str,
+    found: String,
+    is_fine: bool,
+    level: Level,
+    change: &str,
+) -> Finding {
+    finding(what, why, found, (!is_fine).then(|| (level, change.to_owned())))
 }
 
-fn version(facts: &Facts) -> Finding {
-    let old = (facts.version_num < VERSION_MIN).then(|| {
-        (
+/// Runs all checks, in the order of the report.
+pub(super) fn judge(facts: &Facts, ours: &Ours) -> Vec<Finding> {
+    let statistics = if facts.has_statistics {
+        "there"
+    } else {
+        "not there"
+    };
+    vec![
+        check(
+            "version",
+            "old versions get no fixes",
+            facts.version.clone(),
+            facts.version_num >= VERSION_MIN,
             Level::Advice,
-            "upgrade to a version that is still maintained".into(),
-        )
-    });
-    finding("version", "old versions get no fixes", facts.version.clone(), old)
+            "upgrade to a version that is still maintained",
+        ),
+        connections(facts, ours),
+        pool(ours),
+        check(
+            "round trip",
+            "a statement that needs the result of another waits for one each time",
+            format!("{} us for `select 1`, the median", facts.round_trip_us),
+            facts.round_trip_us <= ROUND_TRIP_US_MAX,
+            Level::Advice,
+            "bring the server nearer to its database, or send statements together: pipeline([...])",
+        ),
+        encryption(facts, ours),
+        check(
+            "durability",
+            "without them a crash of the machine can leave the database damaged, not only without the last commits",
+            format!(
+                "fsync {}, full_page_writes {}",
+                facts.fsync, facts.full_page_writes
+            ),
+            facts.fsync == "on" && facts.full_page_writes == "on",
+            Level::Wrong,
+            "set fsync = on and full_page_writes = on",
+        ),
+        check(
+            "synchronous_commit",
+            "when off, a commit is answered before it is on the disk: faster, and a crash loses the last ones",
+            facts.synchronous_commit.clone(),
+            facts.synchronous_commit != "off",
+            Level::Advice,
+            "set synchronous_commit = on, unless the last commits may be lost",
+        ),
+        check(
+            "wal_level",
+            "when minimal, there can be no replica and no backup to a point in time",
+            facts.wal_level.clone(),
+            facts.wal_level != "minimal",
+            Level::Advice,
+            "set wal_level = replica, unless this is for measuring or can be made anew",
+        ),
+        check(
+            "shared_buffers",
+            "what does not fit there is fetched from the system again and again",
+            format!("{} MiB", facts.shared_buffers >> 20),
+            facts.shared_buffers > SHARED_BUFFERS_DEFAULT,
+            Level::Advice,
+            "set shared_buffers to about a quarter of the database machine's memory (manual, 20.4)",
+        ),
+        check(
+            "statement_timeout",
+            "the server itself ends a statement that nobody could cancel; Forebay sets it on its connections",
+            facts.statement_timeout.clone(),
+            facts.statement_timeout != "0",
+            Level::Advice,
+            "connect without a pooler that drops it, or set it for the role",
+        ),
+        check(
+            "pg_stat_statements",
+            "it says which statements take the database's time",
+            statistics.to_owned(),
+            facts.has_statistics,
+            Level::Advice,
+            "shared_preload_libraries = 'pg_stat_statements', a restart, then `create extension pg_stat_statements`",
+        ),
+    ]
 }
 
 fn connections(facts: &Facts, ours: &Ours) -> Finding {
@@ -154,21 +220,6 @@ fn pool(ours: &Ours) -> Finding {
     )
 }
 
-fn round_trip(facts: &Facts) -> Finding {
-    let judged = (facts.round_trip_us > ROUND_TRIP_US_MAX).then(|| {
-        (
-            Level::Advice,
-            "bring the server nearer to its database, or send statements together: pipeline([...])".into(),
-        )
-    });
-    finding(
-        "round trip",
-        "a statement that needs the result of another waits for one each time",
-        format!("{} us for `select 1`, the median", facts.round_trip_us),
-        judged,
-    )
-}
-
 fn encryption(facts: &Facts, ours: &Ours) -> Finding {
     let judged = (!facts.is_encrypted && !ours.is_local).then(|| {
         let first = if facts.ssl == "on" {
@@ -187,101 +238,6 @@ fn encryption(facts: &Facts, ours: &Ours) -> Finding {
         "encryption",
         "what goes over a network in the clear can be read and changed on its way",
         found.into(),
-        judged,
-    )
-}
-
-fn durability(facts: &Facts) -> Finding {
-    let is_safe = facts.fsync == "on" && facts.full_page_writes == "on";
-    let judged = (!is_safe).then(|| (Level::Wrong, "set fsync = on and full_page_writes = on".into()));
-    finding(
-        "durability",
-        "without them a crash of the machine can leave the database damaged, not only without the last commits",
-        format!(
-            "fsync {}, full_page_writes {}",
-            facts.fsync, facts.full_page_writes
-        ),
-        judged,
-    )
-}
-
-fn synchronous_commit(facts: &Facts) -> Finding {
-    let judged = (facts.synchronous_commit == "off").then(|| {
-        (
-            Level::Advice,
-            "set synchronous_commit = on, unless the last commits may be lost".into(),
-        )
-    });
-    finding(
-        "synchronous_commit",
-        "when off, a commit is answered before it is on the disk: faster, and a crash loses the last ones",
-        facts.synchronous_commit.clone(),
-        judged,
-    )
-}
-
-fn wal_level(facts: &Facts) -> Finding {
-    let judged = (facts.wal_level == "minimal").then(|| {
-        (
-            Level::Advice,
-            "set wal_level = replica, unless this is for measuring or can be made anew".into(),
-        )
-    });
-    finding(
-        "wal_level",
-        "when minimal, there can be no replica and no backup to a point in time",
-        facts.wal_level.clone(),
-        judged,
-    )
-}
-
-fn shared_buffers(facts: &Facts) -> Finding {
-    let mib = facts.shared_buffers >> 20;
-    let judged = (facts.shared_buffers <= SHARED_BUFFERS_DEFAULT).then(|| {
-        (
-            Level::Advice,
-            "set shared_buffers to about a quarter of the database machine's memory (manual, 20.4)".into(),
-        )
-    });
-    finding(
-        "shared_buffers",
-        "what does not fit there is fetched from the system again and again",
-        format!("{mib} MiB"),
-        judged,
-    )
-}
-
-fn statement_timeout(facts: &Facts) -> Finding {
-    let judged = (facts.statement_timeout == "0").then(|| {
-        (
-            Level::Advice,
-            "connect without a pooler that drops it, or set it for the role".into(),
-        )
-    });
-    finding(
-        "statement_timeout",
-        "the server itself ends a statement that nobody could cancel; Forebay sets it on its connections",
-        facts.statement_timeout.clone(),
-        judged,
-    )
-}
-
-fn statistics(facts: &Facts) -> Finding {
-    let judged = (!facts.has_statistics).then(|| {
-        (
-            Level::Advice,
-            "shared_preload_libraries = 'pg_stat_statements', a restart, then `create extension pg_stat_statements`".into(),
-        )
-    });
-    finding(
-        "pg_stat_statements",
-        "it says which statements take the database's time",
-        if facts.has_statistics {
-            "there"
-        } else {
-            "not there"
-        }
-        .into(),
         judged,
     )
 }

@@ -47,6 +47,14 @@ fn a_pool_is_resized_while_it_runs() {
         order(&mut control, "POST", "/pools/api/resize", "{\"workers\": 0}").status,
         400
     );
+    for (body, said) in [
+        ("[3]", "expected a JSON object with workers, min, max"),
+        ("{\"worker\": 3}", "workers, min, max; found `worker`"),
+    ] {
+        let refused = order(&mut control, "POST", "/pools/api/resize", body);
+        assert_eq!(refused.status, 400, "{body}");
+        assert!(refused.text().contains(said), "{}", refused.text());
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub fn write(report: &Report) -> String {
 }
 
 /// The measured load, in a sentence.
-pub(super) fn what(report: &Report) -> String {
+fn what(report: &Report) -> String {
     let Plan {
         messages,
         block,
@@ -73,7 +73,7 @@ pub(super) fn what(report: &Report) -> String {
     )
 }
 
-pub(super) fn machine(report: &Report) -> Option<String> {
+fn machine(report: &Report) -> Option<String> {
     let environment = &report.environment;
     let parts = [
         environment.cpu.clone(),
@@ -88,7 +88,7 @@ pub(super) fn machine(report: &Report) -> Option<String> {
 }
 
 /// A warning that the figures are unreliable, if other processes used too much of the machine.
-pub(super) fn doubt(report: &Report) -> Option<String> {
+fn doubt(report: &Report) -> Option<String> {
     let shares: Vec<f64> = report.shares_of_others();
     let disturbed = shares.iter().filter(|share| **share > OTHERS_MAX).count();
     let most = shares.iter().copied().fold(0.0, f64::max);
@@ -103,7 +103,7 @@ pub(super) fn doubt(report: &Report) -> Option<String> {
 }
 
 /// A figure as shown in tables; `-` if there is none.
-pub(super) fn figure(value: Option<f64>, name: impl Fn(f64) -> String) -> String {
+fn figure(value: Option<f64>, name: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), name)
 }
 

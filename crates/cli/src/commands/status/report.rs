@@ -112,12 +112,12 @@ fn workers(status: &Value) -> String {
 }
 
 fn scripts(status: &Value) -> String {
-    let mut table = Table::new([
+    let heading = [
         "SCRIPT", "THREADS", "QUEUED", "ON I/O", "ANSWERED", "FAULTED", "STOPPED", "REFUSED", "ENGINES",
         "MEMORY",
-    ]);
-    for script in list(&status["scripts"]) {
-        table.add([
+    ];
+    table(heading, list(&status["scripts"]), |script| {
+        [
             text(&script["name"]),
             text(&script["threads"]["running"]),
             text(&script["queued"]),
@@ -128,9 +128,8 @@ fn scripts(status: &Value) -> String {
             text(&script["refused"]),
             text(&script["engines"]),
             memory(&script["engine_bytes"]),
-        ]);
-    }
-    table.lines()
+        ]
+    })
 }
 
 fn proxies(status: &Value) -> String {
@@ -152,7 +151,7 @@ fn proxies(status: &Value) -> String {
 }
 
 fn databases(status: &Value) -> String {
-    let mut table = Table::new([
+    let heading = [
         "DATABASE",
         "STATE",
         "DRIVER",
@@ -162,8 +161,8 @@ fn databases(status: &Value) -> String {
         "ROWS",
         "WAIT mean",
         "RUN mean",
-    ]);
-    for database in list(&status["databases"]) {
+    ];
+    table(heading, list(&status["databases"]), |database| {
         let statements = &database["statements"];
         let state = match database["reachable"].as_bool() {
             Some(true) => "ready",
@@ -174,7 +173,7 @@ fn databases(status: &Value) -> String {
         let all: u64 = statements
             .as_object()
             .map_or(0, |all| all.values().filter_map(Value::as_u64).sum());
-        table.add([
+        [
             text(&database["name"]),
             state.to_owned(),
             text(&database["driver"]),
@@ -188,16 +187,15 @@ fn databases(status: &Value) -> String {
             text(&database["rows"]),
             percentile(&database["wait"], "mean_us"),
             percentile(&database["execution"], "mean_us"),
-        ]);
-    }
-    table.lines()
+        ]
+    })
 }
 
 fn routes(status: &Value) -> String {
-    let mut table = Table::new(["ROUTE", "2xx", "3xx", "4xx", "5xx", "GONE", "p50", "p99"]);
-    for route in list(&status["routes"]) {
+    let heading = ["ROUTE", "2xx", "3xx", "4xx", "5xx", "GONE", "p50", "p99"];
+    table(heading, list(&status["routes"]), |route| {
         let (requests, duration) = (&route["requests"], &route["duration"]);
-        table.add([
+        [
             text(&route["route"]),
             text(&requests["2xx"]),
             text(&requests["3xx"]),
@@ -206,15 +204,14 @@ fn routes(status: &Value) -> String {
             text(&requests["gone"]),
             percentile(duration, "p50_us"),
             percentile(duration, "p99_us"),
-        ]);
-    }
-    table.lines()
+        ]
+    })
 }
 
 fn jobs(status: &Value) -> String {
-    let mut table = Table::new(["JOBS OF", "WAITING", "RUNNING", "DONE", "FAILED", "OLDEST"]);
-    for queue in list(&status["jobs"]) {
-        table.add([
+    let heading = ["JOBS OF", "WAITING", "RUNNING", "DONE", "FAILED", "OLDEST"];
+    table(heading, list(&status["jobs"]), |queue| {
+        [
             text(&queue["queue"]),
             text(&queue["waiting"]),
             text(&queue["running"]),
@@ -223,8 +220,18 @@ fn jobs(status: &Value) -> String {
             queue["oldest_ms"]
                 .as_u64()
                 .map_or("-".to_owned(), |ms| micros(ms.saturating_mul(1000))),
-        ]);
-    }
+        ]
+    })
+}
+
+/// A row for each of the items.
+fn table<'v, const COLUMNS: usize>(
+    heading: [&str; COLUMNS],
+    items: impl Iterator<Item = &'v Value>,
+    row: impl Fn(&Value) -> [String; COLUMNS],
+) -> String {
+    let mut table = Table::new(heading);
+    items.for_each(|item| table.add(row(item)));
     table.lines()
 }
 

@@ -63,18 +63,19 @@ impl Context {
 
     pub(super) fn send(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
         self.rendered.clear();
-        let same = self.sources[connection.lane].same(count).map(|(_, put)| put);
+        let same = self.sources[connection.lane].same(count);
+        let same = same.map(|(_, head_only)| head_only);
         for _ in 0..count {
             let due = self.next_due(now);
-            let put = match same {
-                Some(put) => put,
+            let head_only = match same {
+                Some(head_only) => head_only,
                 None => self.sources[connection.lane].next(&mut self.rendered),
             };
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
             connection.in_flight.push_back(Sent {
                 due,
                 at: now,
-                head_only: put.head_only,
+                head_only,
             });
         }
         let source = &self.sources[connection.lane];
