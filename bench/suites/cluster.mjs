@@ -59,6 +59,8 @@ export const cluster = {
         cpu('over NATS: broker', ({ nats }) => nats.cpu.broker),
         cpu('over NATS: host', ({ nats }) => nats.cpu.host),
         cpu('over NATS: worker', ({ nats }) => nats.cpu.worker),
+        ...['front', 'broker', 'host', 'worker'].map((part) => cpu(`over NATS, one at a time: ${part}`, ({ single }) => single.cpu[part])),
+        row({ what: 'over NATS, one at a time: p50', unit: 'us', samples: clean.map(({ single }) => single.p50_us), of, notes }),
         row({ what: 'requests/s, local', samples: clean.map(({ local }) => local.requests_per_s), of, notes }),
         row({ what: 'requests/s, over NATS', samples: clean.map(({ nats }) => nats.requests_per_s), of, notes }),
         row({ what: 'over NATS at half of that: p99', unit: 'ms', bar: atMost(5), samples: clean.map(({ half }) => half.p99_ms), of, notes }),
@@ -108,14 +110,14 @@ const cpuOf = (process_) => {
   return { own: own.own_us, below: below.reduce((sum, { own_us }) => sum + own_us, 0) };
 };
 
-async function loaded({ warmup_s, seconds }, url, read) {
-  await runWrk(url, { connections: CONNECTIONS, seconds: warmup_s });
+async function loaded({ warmup_s, seconds }, url, read, connections = CONNECTIONS) {
+  await runWrk(url, { connections, seconds: warmup_s });
   const before = read();
-  const load = await runWrk(url, { connections: CONNECTIONS, seconds });
+  const load = await runWrk(url, { connections, seconds });
   const after = read();
   const cpu = Object.fromEntries(Object.entries(after).map(([part, us]) => [part, (us - before[part]) / load.requests]));
   const errors = Object.entries(load.errors).filter(([, count]) => count > 0).map(([cause, count]) => `${count} ${cause} errors`);
-  return { cpu, requests_per_s: load.requests_per_s, p99_us: load.p99_us, errors };
+  return { cpu, requests_per_s: load.requests_per_s, p50_us: load.p50_us, errors };
 }
 
 /** The same route on a local pool and on one over NATS, and the latency of the latter at half load. */
@@ -138,22 +140,24 @@ async function hop(context, isLocalFirst) {
   const overNats = async () => {
     const { url, broker, front, hosts, end } = await startCluster(context, 1);
     try {
-      const nats = await loaded(context, `${url}/helloworld`, () => {
+      const read = () => {
         const host = cpuOf(hosts[0]);
         return { front: ownCpu_us(front.pid), broker: ownCpu_us(broker.pid), host: host.own, worker: host.below };
-      });
+      };
+      const nats = await loaded(context, `${url}/helloworld`, read);
+      const single = await loaded(context, `${url}/helloworld`, read, 1);
       const rate = Math.round(nats.requests_per_s / 2);
       const args = ['load', `${url}/helloworld`, '--rate', String(rate), '-c', String(CONNECTIONS), '-d', `${context.seconds}s`, '--warmup', `${context.warmup_s}s`, '--json', '--quiet'];
       const { latency_ms } = JSON.parse(await runToEnd('forebay load', context.binary, args, { env: process.env }));
-      return { nats, half: { rate, p50_ms: latency_ms.p50, p99_ms: latency_ms.p99 } };
+      return { nats, single, half: { rate, p50_ms: latency_ms.p50, p99_ms: latency_ms.p99 } };
     } finally {
       await end();
     }
   };
   const first = isLocalFirst && (await local());
-  const { nats, half } = await overNats();
+  const { nats, single, half } = await overNats();
   const other = first || (await local());
-  return { local: other, nats, half, flags: [...other.errors, ...nats.errors], elsewhere: others() };
+  return { local: other, nats, single, half, flags: [...other.errors, ...nats.errors], elsewhere: others() };
 }
 
 /** Keeps a process and what it starts from now on to a share of a core. */
@@ -162,11 +166,17 @@ function limitCpu(process_, share) {
   mkdirSync(group);
   writeFileSync(`${group}/cpu.cfs_period_us`, String(CPU_PERIOD_US));
   writeFileSync(`${group}/cpu.cfs_quota_us`, String(Math.round(CPU_PERIOD_US * share)));
-  for (const { pid } of processTree(process_.pid)) writeFileSync(`${group}/cgroup.procs`, String(pid));
+  for (const { pid } of processTree(process_.pid)) {
+    try {
+      writeFileSync(`${group}/cgroup.procs`, String(pid));
+    } catch (error) {
+      if (error.code !== 'ESRCH') throw error; // ended while we looked
+    }
+  }
   return () => rmdirSync(group);
 }
 
-/** The rate of one host and of two, each with its share of a core. */
+/** The rate of one host and of two, each with its share of a core and as many connections. */
 async function secondHost(context) {
   const rates = [];
   const flags = [];
@@ -175,7 +185,7 @@ async function secondHost(context) {
     const groups = [];
     try {
       for (const host of hosts) groups.push(limitCpu(host, HOST_SHARE));
-      const load = await loaded(context, `${url}/helloworld`, () => ({}));
+      const load = await loaded(context, `${url}/helloworld`, () => ({}), count * CONNECTIONS);
       rates.push(load.requests_per_s);
       flags.push(...load.errors);
     } finally {

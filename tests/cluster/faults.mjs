@@ -13,12 +13,12 @@
 //
 // It needs what machines.mjs needs, `tc` (iproute2), NATS and PostgreSQL.
 
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request as httpRequest } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 import { BINARY, FAKETIME, Machine, NATS, fail, ip, run, until } from './machines.mjs';
 
 /** Of every request. */
@@ -81,9 +81,12 @@ const programs = () => {
 };
 const POSTGRES = programs();
 
-/** Runs a program of PostgreSQL on a machine as its user. */
-const database = (machine, program, ...args) =>
-  run('nsenter', [`--net=/run/netns/${machine.name}`, 'setpriv', `--reuid=${DATABASE_UID}`, `--regid=${DATABASE_UID}`, '--clear-groups', join(POSTGRES, program), ...args], { cwd: '/' });
+/** Runs a program of PostgreSQL on a machine as its user; the clients go on meanwhile. */
+const database = async (machine, program, ...args) => {
+  const user = ['setpriv', `--reuid=${DATABASE_UID}`, `--regid=${DATABASE_UID}`, '--clear-groups'];
+  const { stdout } = await promisify(execFile)('nsenter', [`--net=/run/netns/${machine.name}`, ...user, join(POSTGRES, program), ...args], { cwd: '/' });
+  return stdout;
+};
 const sql = (machine, text) => database(machine, 'psql', '-h', machine.ip, '-U', 'postgres', '-qAt', '-v', 'ON_ERROR_STOP=1', '-c', text);
 const data = (machine) => join(machine.folder, 'postgres', 'data');
 
@@ -102,9 +105,9 @@ function prepareFolder(machine) {
 async function follow(machine, leader) {
   prepareFolder(machine);
   await until('the primary database accepts connections', () => sql(leader, 'select 1'));
-  database(machine, 'pg_basebackup', '-h', leader.ip, '-U', 'postgres', '-D', data(machine), '-R', '-X', 'stream', '-c', 'fast');
+  await database(machine, 'pg_basebackup', '-h', leader.ip, '-U', 'postgres', '-D', data(machine), '-R', '-X', 'stream', '-c', 'fast');
   startDatabase(machine);
-  await until('the standby is in step', () => sql(leader, 'select sync_state from pg_stat_replication').includes('sync'));
+  await until('the standby is in step', async () => (await sql(leader, 'select sync_state from pg_stat_replication')).includes('sync'));
 }
 
 /** Gives the address of the primary to a machine. The others forget where it was. */
@@ -116,7 +119,7 @@ function moveAddress(from, to) {
 
 async function startDatabases() {
   prepareFolder(primary);
-  database(primary, 'initdb', '-D', data(primary), '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync');
+  await database(primary, 'initdb', '-D', data(primary), '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync');
   writeFileSync(join(data(primary), 'pg_hba.conf'), 'host all all 10.0.0.0/24 trust\nhost replication all 10.0.0.0/24 trust\n');
   writeFileSync(
     join(data(primary), 'postgresql.auto.conf'),
@@ -125,7 +128,7 @@ async function startDatabases() {
   startDatabase(primary);
   moveAddress(undefined, primary);
   await follow(standby, primary);
-  sql(primary, 'create table acknowledged (id text primary key)');
+  await sql(primary, 'create table acknowledged (id text primary key)');
 }
 
 const CONFIGURATION = `
@@ -308,7 +311,7 @@ const FAULTS = {
   },
   async failover() {
     await primary.kill('postgres');
-    sql(standby, 'select pg_promote()');
+    await sql(standby, 'select pg_promote()');
     moveAddress(primary, standby);
     [primary, standby] = [standby, primary];
     return { what: `the database fails over to ${primary.name}`, heal: () => follow(standby, primary), cutOff: [] };
@@ -364,7 +367,7 @@ async function check() {
     if (left() < before) [before, since] = [left(), Date.now()];
   }
   read();
-  const rows = new Set(sql(primary, 'select id from acknowledged').trim().split('\n'));
+  const rows = new Set((await sql(primary, 'select id from acknowledged')).trim().split('\n'));
   const missing = (kind, there) => acknowledged[kind].filter((id) => !there.has(id));
   for (const [kind, there] of [['write', rows], ['job', ran.job], ['later', ran.later]]) {
     const lost = missing(kind, there);
