@@ -7,6 +7,7 @@
 //!   job.ID                           the job once it has begun, and its response; without a job: it was removed
 //!   request.ID                       the request of a job that has failed
 //!   key.HASH                         which job a client's key stands for
+//!   schedule.ROUTE                   until when the times of a schedule have had their jobs
 //! ```
 //!
 //! A message has the job in a header field, as JSON, so that jobs can be listed without their requests and responses, and the request or the

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forebay_jobs::{CronExpression, TimeZone};
 use forebay_router::{Pattern, Router, RouterError, Rule};
 use forebay_workflow::{Priority, WorkflowApi, WorkflowRoute};
 
@@ -17,6 +18,7 @@ use crate::proxy::check_request_path;
 use crate::redirect::{Redirect, check_template};
 use crate::section::{Entry, Section, Setting, Unused, by_keys, section, unless};
 use crate::server::Compress;
+use crate::setting::parsed;
 use crate::sql::SqlRoute;
 use crate::workflow::WorkflowRouteKeys;
 use crate::{content_type_of, is_token};
@@ -99,6 +101,11 @@ section! {
         kept: Duration as duration(SECOND, YEAR) = "24h" => "404; the key names a new job",
         /// Jobs of this route that run at a time. All routes of a pool together have no more than its workers can run.
         at_a_time: usize as integer(1, 4096) = "16" => "the next waits",
+        /// Times at which a job is made without a client: a cron expression of minute, hour, day, month and day of the week, with the second
+        /// before them if wanted, such as `"30 3 * * MON-FRI"`. Times that pass while no server runs have one job together, at the start.
+        schedule: Option<CronExpression>,
+        /// The time zone of `schedule`, such as `"Europe/Zurich"`.
+        time_zone: TimeZone = "UTC",
         /// Which routes' jobs begin first where several wait for the same pool.
         priority: Priority = "normal",
         /// Jobs of this route that are not over.
@@ -303,6 +310,15 @@ impl Route {
         self.origins.take_if(|origins| origins.is_empty());
         if self.durable.is_some() {
             self.methods.get_or_insert_with(|| vec!["POST".to_owned()]);
+            if self
+                .durable
+                .as_ref()
+                .is_some_and(|durable| durable.schedule.is_some())
+                && self.path.contains([':', '*'])
+            {
+                let message = "a route with `durable.schedule` has a path without parameters, because its schedule gives none";
+                context.note(fields.problem("path", message));
+            }
             let jobs = self.jobs_path();
             if let (Ok(_), Err(error)) = (Pattern::parse(&self.path), Pattern::parse(&jobs)) {
                 let message = format!("its jobs would be at {jobs:?}: {error}");
@@ -724,3 +740,5 @@ fn read_bounded(file: &Path) -> std::io::Result<Vec<u8>> {
     }
     std::fs::read(file)
 }
+
+parsed!("": CronExpression, TimeZone);

@@ -94,6 +94,13 @@ pub enum Change {
         /// The job's id.
         id: String,
     },
+    /// Notes that the times of a queue's schedule have had their jobs.
+    Scheduled {
+        /// The queue.
+        queue: String,
+        /// Up to this time, in milliseconds since 1970 UTC.
+        until_ms: u64,
+    },
     /// Ends the attempts of all processes but this one: they have ended.
     Recover {
         /// This process.
@@ -110,7 +117,7 @@ pub enum Changed {
     Begun(Vec<(Job, Content)>),
     /// The job after the change.
     Job(Box<Job>),
-    /// The job was removed, or the attempt had been ended by another change: nothing was changed.
+    /// It is noted, the job was removed, or the attempt had been ended by another change: nothing was changed.
     Nothing,
     /// So many jobs wait again.
     Recovered(usize),
@@ -185,6 +192,11 @@ impl Change {
                 transaction.kill(&key(&["job", id, "response"])?)?;
                 update(transaction, Some(&before), Some(&job))?;
                 Ok(Changed::Job(Box::new(job)))
+            }
+            Self::Scheduled { queue, until_ms } => {
+                let known = tree::scheduled_ms(transaction, queue)?.unwrap_or_default();
+                write(transaction, &key(&["schedule", queue])?, &known.max(*until_ms))?;
+                Ok(Changed::Nothing)
             }
             Self::Recover { owner } => recover(transaction, owner, now_ms),
         }

@@ -13,13 +13,15 @@
 
 mod change;
 mod job;
+mod schedule;
 mod slots;
 mod tree;
 
 pub use change::{Candidate, Change, Changed, NewJob, QueueLimits};
 pub use job::{BACKOFF_MAX, FAILED_KEPT, Job, JobState, Outcome, Policy};
+pub use schedule::{CronExpression, Schedule, TimeZone};
 pub use slots::Slots;
-pub use tree::{GLOBAL, QueueFacts, due_ms, find, list, queues, request, response};
+pub use tree::{GLOBAL, QueueFacts, due_ms, find, list, queues, request, response, scheduled_ms};
 
 use forebay_store::StoreError;
 use serde::{Deserialize, Serialize};

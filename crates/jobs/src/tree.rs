@@ -10,6 +10,7 @@
 //! ^%jobs("failed",QUEUE,MS,ID)
 //! ^%jobs("key",QUEUE,SUBJECT,KEY)      the id of the job of a client's key
 //! ^%jobs("queue",QUEUE)                Totals
+//! ^%jobs("schedule",QUEUE)             until when the times of its schedule have had their jobs
 //! ```
 //!
 //! The next job of a queue is the first below `"due",QUEUE`, however many wait.
@@ -166,6 +167,11 @@ fn content(state: &impl Read, id: &str, part: &str) -> Result<Option<Content>, J
     };
     let head = stored.head;
     Ok(Some(Content { head, body }))
+}
+
+/// Until when the times of a queue's schedule have had their jobs; `None`: it is new.
+pub fn scheduled_ms(state: &impl Read, queue: &str) -> Result<Option<u64>, JobError> {
+    read(state, &key(&["schedule", queue])?)
 }
 
 /// From when the next job of a queue may begin, and its id.

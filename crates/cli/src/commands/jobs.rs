@@ -22,7 +22,7 @@ pub(crate) struct JobsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List jobs: those that are next first, then running ones, then those that are over, the latest first
+    /// List jobs: those that are next first, then running ones, then those that are over, the latest first; and the next times of schedules
     List {
         /// Only those of a state: waiting, running, retrying, done or failed. Example: forebay jobs list --state failed
         #[arg(long, value_parser = ["waiting", "running", "retrying", "done", "failed"])]
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &JobsArgs) -> anyhow::Result<()> {
             if *json {
                 return Ok(output::line(&found.to_string())?);
             }
-            Ok(output::whole(&table(&found))?)
+            Ok(output::whole(&(table(&found) + &schedules(&found)))?)
         }
         Command::Show { id, which } => {
             let job = ask(&Control::of(which)?, "GET", &target(id, ""))?;
@@ -178,6 +178,21 @@ fn table(found: &Value) -> String {
         return "there are no such jobs\n".to_owned();
     }
     lines
+}
+
+/// The next times of routes with a schedule.
+fn schedules(found: &Value) -> String {
+    let mut table = Table::new(["SCHEDULE OF", "TIMES", "ZONE", "NEXT"]);
+    for schedule in found["schedules"].as_array().into_iter().flatten() {
+        let [route, times, zone] = ["route", "schedule", "timeZone"].map(|key| text(&schedule[key]));
+        table.add([route, times, zone, time(&schedule["nextMs"])]);
+    }
+    let lines = table.lines();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n{lines}")
+    }
 }
 
 fn time(ms: &Value) -> String {

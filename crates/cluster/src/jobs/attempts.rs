@@ -90,11 +90,7 @@ impl ClusterJobs {
         held.values().filter(|held| held.job.queue == route).count()
     }
 
-    async fn end(
-        &self,
-        message: &Message,
-        kind: AckKind,
-    ) -> Result<Option<(Job, Content)>, JobError> {
+    async fn end(&self, message: &Message, kind: AckKind) -> Result<Option<(Job, Content)>, JobError> {
         let ended = message.ack_with(kind).await;
         ended
             .map(|()| None)

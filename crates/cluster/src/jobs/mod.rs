@@ -119,6 +119,7 @@ impl ClusterJobs {
             }
             Change::Remove { id, even_if_over } => self.remove(&id, even_if_over).await,
             Change::Retry { id } => self.retry(&id, now_ms).await,
+            Change::Scheduled { queue, until_ms } => self.put_scheduled(&queue, until_ms).await,
             // JetStream gives the messages of processes that have ended to others.
             Change::Recover { .. } => Ok(Changed::Recovered(0)),
         }
@@ -188,7 +189,7 @@ impl ClusterJobs {
 
     fn contended(&self, id: &str) -> JobError {
         self.jetstream
-            .unavailable(format!("job `{id}` is changed by other processes all the time"))
+            .unavailable(format!("`{id}` is changed by other processes all the time"))
     }
 
     /// Keeps the key of a job for as long as the job.
@@ -200,6 +201,25 @@ impl ClusterJobs {
         };
         let name = key_name(&job.queue, job.subject.as_deref(), key);
         self.put_key(&name, &record, None, kept).await.map(|_| ())
+    }
+
+    async fn put_scheduled(&self, queue: &str, until_ms: u64) -> Result<Changed, JobError> {
+        let name = schedule_name(queue);
+        for _ in 0..TRIES {
+            let known = self.scheduled(queue).await?;
+            if known.is_some_and(|(_, known_ms)| known_ms >= until_ms) {
+                return Ok(Changed::Nothing);
+            }
+            let revision = known.map_or(0, |(revision, _)| revision);
+            let subject = self.jetstream.subject(&name);
+            let put = self
+                .jetstream
+                .put(subject, None, until_ms.to_string().into(), Some(revision), None);
+            if put.await?.is_some() {
+                return Ok(Changed::Nothing);
+            }
+        }
+        Err(self.contended(&name))
     }
 
     async fn remove(&self, id: &str, even_if_over: bool) -> Result<Changed, JobError> {
@@ -290,6 +310,10 @@ fn job_name(id: &str) -> String {
 
 fn request_name(id: &str) -> String {
     format!("request.{id}")
+}
+
+fn schedule_name(queue: &str) -> String {
+    format!("schedule.{}", name_hash(&[queue]))
 }
 
 fn key_name(queue: &str, subject: Option<&str>, key: &str) -> String {

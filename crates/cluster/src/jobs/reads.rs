@@ -9,7 +9,7 @@ use async_nats::jetstream::{
 use forebay_jobs::{Content, Job, JobError, JobState, QueueFacts};
 use futures_util::StreamExt as _;
 
-use super::{ClusterJobs, is_id, job_name, request_name};
+use super::{ClusterJobs, foreign, is_id, job_name, request_name, schedule_name};
 use crate::jetstream::{LEASE, Record, TIMEOUT, WorkQueue, content_of, entry_of};
 
 /// Jobs in one answer when all are listed.
@@ -52,6 +52,21 @@ impl ClusterJobs {
     /// The job of this id, if it is kept.
     pub async fn find(&self, id: &str) -> Result<Option<Job>, JobError> {
         Ok(self.look_up(id).await?.map(|(_, job)| job))
+    }
+
+    /// Until when the times of a queue's schedule have had their jobs; `None`: it is new.
+    pub async fn scheduled_ms(&self, queue: &str) -> Result<Option<u64>, JobError> {
+        Ok(self.scheduled(queue).await?.map(|(_, until_ms)| until_ms))
+    }
+
+    /// The same, after the revision of the record.
+    pub(super) async fn scheduled(&self, queue: &str) -> Result<Option<(u64, u64)>, JobError> {
+        let name = schedule_name(queue);
+        let Some(record) = self.jetstream.get(&name).await? else {
+            return Ok(None);
+        };
+        let until_ms = serde_json::from_slice(&record.payload).map_err(|error| foreign(&name, &error))?;
+        Ok(Some((record.revision, until_ms)))
     }
 
     /// The request of a job that is not done.

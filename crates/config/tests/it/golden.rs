@@ -223,7 +223,7 @@ pool = "lines"
 [[route]]
 path = "/mails"
 pool = "lines"
-durable = {}
+durable = { schedule = "*/10 30 3 * * MON-FRI", time_zone = "Europe/Zurich" }
 [[route]]
 path = "/imports/*"
 pool = "lines"
@@ -302,6 +302,7 @@ const WRONG: &[&str] = &[
     "[[route]]\npath = '/a'\nrespond = { status = 204 }\ncache_control = 'a'\nprecompressed = true\nqueue_timeout = '1s'\ncors = { origins = ['*', 'https://a/b'], headers = ['a b'], credentials = true }",
     "[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/a/:job'\npool = 'a'\nmethods = ['POST',\n'GET']\nrun_timeout = '1s'\ndurable = {}\n[[route]]\npath = '/b'\nrespond = {}\ndurable = {}",
     "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/a/:job'\npool = 'a'\nretry = 'never'\ndurable = {}\n[[route]]\npath = '/b/*'\npool = 'a'\nqueue_timeout = '1s'\ndurable = {}",
+    "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/b/:id'\npool = 'a'\ndurable = { schedule = '@hourly' }\n[[route]]\npath = '/c'\npool = 'a'\ndurable = { schedule = '0 0 31 2 *', time_zone = 'Europe/Zurch' }",
     "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/b'\npool = 'a'\ndurable = true\n[[route]]\npath = '/c'\npool = 'a'\ndurable = { attempts = 0, backoff = '1ms' }",
     "[store]\n[pool.a]\ncommand = 'ruby'\n[[route]]\npath = '/a/jobs/:id'\nmethods = 'GET'\nrespond = {}\n[[route]]\npath = '/a'\npool = 'a'\ndurable = {}",
     "[[route]]\npath = '/a'\nrecords = {}\n[[route]]\npath = '/b'\ntql = {}\n[[route]]\npath = '/c/*'\nworkflow = {}",

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use forebay_jobs::{Policy, QueueLimits};
+use forebay_jobs::{Policy, QueueLimits, Schedule};
 use forebay_pool::Pool;
 use forebay_workflow::Priority;
 use tokio::sync::watch;
 
 use crate::{
     config::{self, Config},
-    jobs::JobRoute,
+    jobs::{JobRoute, ScheduledRequest},
     metrics::name_of,
     store::OpenStore,
     target::pool,
@@ -41,6 +41,14 @@ pub(super) fn job_routes(
                 Priority::Normal => 1,
                 Priority::Low => 2,
             },
+            schedule: durable.schedule.clone().map(|expression| ScheduledRequest {
+                schedule: Schedule {
+                    expression,
+                    zone: durable.time_zone,
+                },
+                method: route.methods.iter().flatten().next().cloned().unwrap_or_default(),
+                path: route.path.clone(),
+            }),
             bounds: QueueLimits {
                 open_max: durable.open_max,
                 bytes_max: durable.bytes_max,

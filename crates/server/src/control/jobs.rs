@@ -97,7 +97,11 @@ impl Query {
             .list(&self.states, self.route.as_deref(), self.limit)
             .await?;
         let found: Vec<Value> = found.iter().map(listed).collect();
-        Ok(json!({ "jobs": found }))
+        let next_times = jobs.next_times().into_iter().map(|(route, schedule, next_ms)| {
+            let (expression, zone) = (schedule.expression.to_string(), schedule.zone.to_string());
+            json!({ "route": route, "schedule": expression, "timeZone": zone, "nextMs": next_ms })
+        });
+        Ok(json!({ "jobs": found, "schedules": next_times.collect::<Vec<_>>() }))
     }
 }
 

@@ -32,6 +32,10 @@ impl JobStorage for Arc<ClusterJobs> {
         Box::pin(async move { Ok(ClusterJobs::response(self, id).await?) })
     }
 
+    fn scheduled_ms<'s>(&'s self, queue: &'s str) -> Reading<'s, Option<u64>> {
+        Box::pin(async move { Ok(ClusterJobs::scheduled_ms(self, queue).await?) })
+    }
+
     /// JetStream knows.
     fn due_ms(&self, _candidates: &[Candidate]) -> Result<Option<u64>, Refusal> {
         Ok(Some(0))

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod cluster;
+mod schedule;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,7 +27,10 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-pub(crate) use self::attempt::{RequestHead, ResponseHead};
+pub(crate) use self::{
+    attempt::{RequestHead, ResponseHead},
+    schedule::ScheduledRequest,
+};
 use crate::{
     failure::Refusal,
     store::{OpenStore, now_ms},
@@ -53,6 +57,9 @@ pub(crate) trait JobStorage: fmt::Debug + Send + Sync + 'static {
 
     /// The response of a job that is over.
     fn response<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>>;
+
+    /// Until when the times of a queue's schedule have had their jobs; `None`: it is new.
+    fn scheduled_ms<'s>(&'s self, queue: &'s str) -> Reading<'s, Option<u64>>;
 
     /// From when the next job of any of these queues may begin, in milliseconds since 1970 UTC; it may be too early.
     fn due_ms(&self, candidates: &[Candidate]) -> Result<Option<u64>, Refusal>;
@@ -88,6 +95,7 @@ pub(crate) struct JobRoute {
     pub(crate) policy: Policy,
     pub(crate) at_a_time: usize,
     pub(crate) rank: u8,
+    pub(crate) schedule: Option<ScheduledRequest>,
     pub(crate) bounds: QueueLimits,
     pub(crate) pool: Pool,
     /// Most jobs that the pool runs at a time.
@@ -110,6 +118,8 @@ pub(crate) struct Jobs {
     /// The durable routes in force.
     routes: Mutex<Arc<Vec<Arc<JobRoute>>>>,
     slots: Mutex<Slots>,
+    /// When the schedules of routes are to be looked at next, by the route's name.
+    next_times: Mutex<HashMap<String, u64>>,
     /// Why jobs could not begin when they were looked at last, which is logged once; empty if they could.
     failure: Mutex<String>,
     /// Attempts in progress, and the task that begins them.
@@ -158,6 +168,7 @@ impl Jobs {
             owner: new_id()?,
             routes: Mutex::default(),
             slots: Mutex::default(),
+            next_times: Mutex::default(),
             failure: Mutex::default(),
             running: watch::Sender::new(0),
             wake: Notify::new(),
@@ -230,6 +241,7 @@ impl Jobs {
         self.storage
             .serve(routes.iter().map(|route| route.candidate()).collect());
         *self.routes.lock() = routes;
+        self.next_times.lock().clear();
         self.wake.notify_one();
     }
 
@@ -271,8 +283,14 @@ impl Jobs {
         for route in &*routes {
             pools.entry(route.pool.name()).or_default().push(route);
         }
-        let mut next_ms = u64::MAX;
         let mut failure = String::new();
+        let mut next_ms = u64::MAX;
+        for route in &*routes {
+            match self.put_scheduled(route).await {
+                Ok(ms) => next_ms = next_ms.min(ms),
+                Err(refusal) => failure = refusal.to_string(),
+            }
+        }
         for (pool, routes) in pools {
             match self.begin_in(pool, &routes).await {
                 Ok(ms) => next_ms = next_ms.min(ms),

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 
 use forebay_jobs::{
     Candidate, Change, Content, Job, JobError, JobState, QueueFacts, due_ms, find, list, queues, request,
-    response,
+    response, scheduled_ms,
 };
 use forebay_store::Durability;
 
@@ -45,6 +45,10 @@ impl JobStorage for OpenStore {
 
     fn response<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>> {
         self.read(|state| response(state, id))
+    }
+
+    fn scheduled_ms<'s>(&'s self, queue: &'s str) -> Reading<'s, Option<u64>> {
+        self.read(|state| scheduled_ms(state, queue))
     }
 
     fn due_ms(&self, candidates: &[Candidate]) -> Result<Option<u64>, Refusal> {

@@ -298,7 +298,7 @@ pub(super) fn fields<'h>(
         .filter(move |(name, _)| match *name {
             b"connection" | b"upgrade" => upgrades,
             // By these the server tells that a request is a job.
-            b"forebay-job" | b"forebay-attempt" => false,
+            b"forebay-job" | b"forebay-attempt" | b"forebay-scheduled" => false,
             name => !is_hop(name) && !is_named_hop(name),
         })
         // An id that cannot be used is replaced.

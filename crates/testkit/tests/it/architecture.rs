@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 71] = [
+const ARROWS: [(&str, &str); 72] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -33,6 +33,7 @@ const ARROWS: [(&str, &str); 71] = [
     ("forebay-config", "forebay-clients"),
     ("forebay-config", "forebay-cluster"),
     ("forebay-config", "forebay-http-client"),
+    ("forebay-config", "forebay-jobs"),
     ("forebay-config", "forebay-pg"),
     ("forebay-config", "forebay-records"),
     ("forebay-config", "forebay-router"),

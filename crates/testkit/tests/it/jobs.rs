@@ -8,6 +8,7 @@ use std::{
         Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use forebay_testkit::{Client, Folder, Response, Server, Setup, blocks, command, wait_until};
@@ -30,6 +31,8 @@ const note = (line) => appendFileSync('ran', `${line}\\n`);
 export default async (request) => {
   const job = request.headers.get('forebay-job');
   const attempt = request.headers.get('forebay-attempt');
+  const scheduled = request.headers.get('forebay-scheduled');
+  if (scheduled) return note(`scheduled ${scheduled}`);
   const text = await request.text();
   if (text === 'bytes') return reply(new Uint8Array([0xff, 0x00]), { status: 201, headers: { 'x-kind': 'bytes' } });
   if (!text.startsWith('{')) return { job, attempt, text };
@@ -547,13 +550,61 @@ fn a_client_cannot_make_an_ordinary_request_look_like_a_job() {
         &server,
         "POST",
         "/plain",
-        "forebay-job: x\r\nforebay-attempt: 2\r\n",
+        "forebay-job: x\r\nforebay-attempt: 2\r\nforebay-scheduled: now\r\n",
         "text",
     );
     assert_eq!(
         told.json(),
         json!({ "job": null, "attempt": null, "text": "text" })
     );
+}
+
+/// The times for which jobs of a schedule have run, in seconds since 1970.
+pub(crate) fn scheduled(data: &Folder) -> Vec<i64> {
+    let noted = noted(data);
+    let times = noted.iter().filter_map(|line| line.strip_prefix("scheduled "));
+    let mut times: Vec<i64> = times.map(|time| seconds(time)).collect();
+    times.sort_unstable();
+    times
+}
+
+fn seconds(time: &str) -> i64 {
+    let output = Command::new("date")
+        .args(["--date", time, "+%s"])
+        .output()
+        .expect("`date` is there");
+    let seconds = String::from_utf8(output.stdout).expect("a number");
+    seconds.trim().parse().expect("a time")
+}
+
+#[test]
+fn a_schedule_has_a_job_at_each_time_and_one_for_those_that_were_missed() {
+    let data = Folder::new();
+    let every_second = "schedule = \"* * * * * *\", time_zone = \"Asia/Tokyo\"";
+    let setup = || setup_with(&data, every_second, POOL, "");
+    let mut server = setup().start();
+    wait_until("three jobs", || scheduled(&data).len() >= 3);
+    assert!(noted(&data)[0].ends_with("+09:00"));
+    let listed = jobs(&server, &["list"]);
+    let lines = listed.lines().skip_while(|line| !line.starts_with("SCHEDULE OF"));
+    let words: Vec<&str> = lines.skip(1).flat_map(str::split_whitespace).collect();
+    assert_eq!(
+        words[..9],
+        ["POST", "/tasks", "*", "*", "*", "*", "*", "*", "Asia/Tokyo"],
+        "{listed}"
+    );
+    assert!(words[9].ends_with('Z'), "{listed}");
+    server.kill();
+    let before = scheduled(&data);
+    let last = *before.last().unwrap();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    wait_until("four times to pass", || now() > last + 4);
+    let _server = setup().start();
+    wait_until("two more jobs", || scheduled(&data).len() >= before.len() + 2);
+    let after: Vec<i64> = scheduled(&data).split_off(before.len());
+    // One that was cut off by the kill runs again.
+    let missed = after.iter().filter(|time| (last + 1..=last + 4).contains(*time));
+    assert!((1..=2).contains(&missed.count()), "{before:?} {after:?}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::Nats;
 use crate::jobs::{
-    HANDLER, POOL, accept, answer, count, job, jobs, kill_under_load, metric_of, noted, open, over, send,
-    wait_for_all, wait_for_note,
+    HANDLER, POOL, accept, answer, count, job, jobs, kill_under_load, metric_of, noted, open, over,
+    scheduled, send, wait_for_all, wait_for_note,
 };
 
 const DURABLE: &str = "backoff = \"100ms\", bytes_max = \"16MiB\"";
@@ -281,6 +281,21 @@ fn a_key_that_all_front_ends_get_at_once_is_one_job() {
 }
 
 #[test]
+fn each_time_of_a_schedule_has_one_job_whatever_number_of_front_ends_there_is() {
+    let cluster = Cluster::start();
+    let durable = format!("{DURABLE}, schedule = \"* * * * * *\"");
+    let setup = || cluster.setup("job_replicas = 1", &durable);
+    let mut fronts = [setup().start(), setup().start(), setup().start()];
+    wait_until("four jobs", || scheduled(&cluster.data).len() >= 4);
+    fronts[0].kill();
+    let count = scheduled(&cluster.data).len();
+    wait_until("three more jobs", || scheduled(&cluster.data).len() >= count + 3);
+    let times = scheduled(&cluster.data);
+    // One that the killed front end was running comes later.
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+}
+
+#[test]
 fn jobs_survive_a_broker_that_is_killed_and_are_refused_meanwhile() {
     let mut cluster = Cluster::start();
     let front = cluster.front();
@@ -440,7 +455,7 @@ fn every_job_that_was_acknowledged_under_load_is_done_after_the_kill_of_a_front_
 fn the_configuration_of_the_guide_is_that_of_a_cluster() {
     let guide = include_str!("../../../../../docs/guide/jobs.md");
     let cluster = Cluster::start();
-    let written = blocks(guide, "toml")[1].replace("nats://127.0.0.1:4222", &cluster.nats.url());
+    let written = blocks(guide, "toml")[2].replace("nats://127.0.0.1:4222", &cluster.nats.url());
     let handler = blocks(guide, "js")[0];
     let setup = || Setup::new(&written).file("mails.mjs", handler).admin();
     let fronts = [setup().start(), setup().start()];
