@@ -181,6 +181,29 @@ impl std::str::FromStr for ServerUrl {
     /// off. Modes in between are not supported, because without verifying the certificate a client does not know which
     /// server it talks to.
     fn from_str(text: &str) -> Result<Self, UrlError> {
+        Self::read(text, &[], &mut Vec::new())
+    }
+}
+
+impl ServerUrl {
+    /// Parses a URL that may name several hosts, `postgres://user@a:5432,b:5432/database`, and have these additional
+    /// parameters; returns a URL for each host, and the values of those parameters.
+    pub fn several(text: &str, parameters: &[&str]) -> Result<(Vec<Self>, Vec<(String, String)>), UrlError> {
+        let begin = text.find("://").map_or(0, |at| at + 3);
+        let authority = &text[begin..];
+        let authority = &authority[..authority.find(['/', '?', '#']).unwrap_or(authority.len())];
+        let hosts = authority.rfind('@').map_or(authority, |at| &authority[at + 1..]);
+        let begin = begin + authority.len() - hosts.len();
+        let (before, after) = (&text[..begin], &text[begin + hosts.len()..]);
+        let mut values = Vec::new();
+        let servers = hosts.split(',').map(|host| {
+            values.clear();
+            Self::read(&format!("{before}{host}{after}"), parameters, &mut values)
+        });
+        Ok((servers.collect::<Result<_, _>>()?, values))
+    }
+
+    fn read(text: &str, parameters: &[&str], values: &mut Vec<(String, String)>) -> Result<Self, UrlError> {
         let url = Url::parse(text).map_err(|error| UrlError::Url {
             reason: error.to_string(),
         })?;
@@ -214,6 +237,7 @@ impl std::str::FromStr for ServerUrl {
                 "application_name" => read.application = value.into_owned(),
                 "sslrootcert" => roots = Some(value.into_owned()),
                 "sslmode" => sslmode = value.into_owned(),
+                name if parameters.contains(&name) => values.push((name.to_owned(), value.into_owned())),
                 _ => {
                     return Err(UrlError::Parameter {
                         name: name.into_owned(),

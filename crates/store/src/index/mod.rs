@@ -21,10 +21,10 @@ mod upkeep;
 use std::{cell::RefCell, sync::Arc};
 
 use crate::{
+    engine::{Seek, Transaction},
     error::StoreError,
     json::{self, Json},
     key::{Key, decode, within},
-    sys::{Seek, Transaction},
     tree::{Reader, Tables},
 };
 

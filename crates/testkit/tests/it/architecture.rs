@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 64] = [
+const ARROWS: [(&str, &str); 65] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -73,6 +73,7 @@ const ARROWS: [(&str, &str); 64] = [
     ("forebay-server", "forebay-trace"),
     ("forebay-server", "forebay-upstream"),
     ("forebay-server", "forebay-workflow"),
+    ("forebay-store", "forebay-pg"),
     ("forebay-testkit", "forebay-wire"),
     ("forebay-upstream", "forebay-tls"),
 ];

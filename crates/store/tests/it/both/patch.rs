@@ -2,8 +2,10 @@
 
 use forebay_store::{Document, Durability, Key, Options, Read, Store, StoreError};
 
-fn store() -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
+use super::Home;
+
+fn store() -> (Home, Store) {
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     (folder, store)
 }

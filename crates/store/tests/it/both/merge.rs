@@ -2,6 +2,8 @@
 
 use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
 
+use super::Home;
+
 fn key(global: &str, path: &[&str]) -> Key {
     let mut key = Key::global(global).unwrap();
     for name in path {
@@ -12,7 +14,7 @@ fn key(global: &str, path: &[&str]) -> Key {
 
 #[test]
 fn a_subtree_of_many_megabytes_is_laid_over_another() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let (from, to, expected) = (key("From", &[]), key("To", &["here"]), key("Expected", &[]));
     // Several times the copy buffer: short and long records, arrays, packs, and values next to children.
@@ -50,7 +52,7 @@ fn a_subtree_of_many_megabytes_is_laid_over_another() {
 
 #[test]
 fn what_is_copied_counts_for_what_one_transaction_can_write() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let (from, to) = (key("From", &[]), key("To", &[]));
     let bytes = 60 << 20;

@@ -8,6 +8,8 @@ use forebay_store::{
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
+use super::Home;
+
 fn session(folder: &Path) -> Session {
     let options = Options {
         durability: Durability::Relaxed,
@@ -52,7 +54,7 @@ fn items(mut page: &[u8]) -> Vec<String> {
 
 #[test]
 fn integers_doubles_and_their_texts_are_the_same_subscript() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     for number in [0, 1, -1, 7, 10, 100, -20, 123_456, i32::MAX, i32::MIN] {
         let node = path(&[text("N"), integer(number)]);
@@ -79,7 +81,7 @@ fn integers_doubles_and_their_texts_are_the_same_subscript() {
 
 #[test]
 fn reads_are_of_the_latest_commit_of_anybody() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let (mut one, mut other) = (session(folder.path()), session(folder.path()));
     let node = path(&[text("A"), integer(1)]);
     for round in 0..50 {
@@ -94,7 +96,7 @@ fn reads_are_of_the_latest_commit_of_anybody() {
 
 #[test]
 fn a_transaction_joins_the_one_it_is_in() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let node = text("A");
     assert_eq!(
@@ -125,7 +127,7 @@ fn a_transaction_joins_the_one_it_is_in() {
 
 #[test]
 fn errors_have_words_that_programs_compare() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let code = |outcome: Result<(), SessionError>| outcome.unwrap_err().code();
     assert_eq!(code(session.set(&text(""), b"1")), "key");
@@ -145,7 +147,7 @@ fn errors_have_words_that_programs_compare() {
 
 #[test]
 fn a_subtree_longer_than_a_document_may_be_is_refused_and_its_parts_are_not() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         durability: Durability::Relaxed,
         value_bytes_max: 100_000,
@@ -183,7 +185,7 @@ fn a_subtree_longer_than_a_document_may_be_is_refused_and_its_parts_are_not() {
 
 #[test]
 fn a_page_of_long_values_ends_before_its_limit_and_says_so() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let value = format!("\"{}\"", "x".repeat(300_000));
     for number in 0..10 {
@@ -224,7 +226,7 @@ fn a_page_of_long_values_ends_before_its_limit_and_says_so() {
 
 #[test]
 fn a_walk_goes_on_only_where_it_was() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let node = path(&[text("A"), integer(1)]);
     session.put(&text("A"), b"[[1],[2,{\"x\":3}],4]").unwrap();
@@ -342,13 +344,13 @@ fn call(session: &mut Session, (operation, path, other, value): &Arguments) -> R
 #[test]
 fn no_bytes_do_harm() {
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: 100,
+        cases: 100 / Home::FEWER_CASES,
         ..ProptestConfig::default()
     });
     let calls = proptest::collection::vec((any::<u8>(), bytes(0..4), bytes(0..3), json()), 1..60);
     let (all, done) = (Cell::new(0), Cell::new(0));
     let outcome = runner.run(&calls, |calls| {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Home::new();
         let mut session = session(folder.path());
         session.put(&text("A"), b"[[1],{\"a\":[2,3]},4]").unwrap();
         for arguments in &calls {

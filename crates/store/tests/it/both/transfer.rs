@@ -9,6 +9,8 @@ use forebay_store::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::Home;
+
 /// A write to nodes of a global.
 #[derive(Clone, Debug)]
 enum Write {
@@ -91,12 +93,12 @@ fn text(bytes: &[u8]) -> String {
 }
 
 struct Opened {
-    _folder: tempfile::TempDir,
+    _folder: Home,
     store: Store,
 }
 
 fn empty(pack_bytes_max: usize) -> Opened {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         pack_bytes_max,
         ..Options::default()
@@ -182,7 +184,7 @@ fn compare(left: &Snapshot, right: &Snapshot, key: &Key) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60 / Home::FEWER_CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn an_export_gives_the_same_store_and_does_not_tell_how_it_was_laid_out(

@@ -13,6 +13,8 @@ use forebay_store::{
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
+use super::Home;
+
 /// A session whose commits another process flushes.
 fn session(folder: &Path) -> Session {
     let mut session = Session::open(folder, &Options::default()).unwrap();
@@ -49,7 +51,7 @@ fn together(session: &mut Session, work: impl FnOnce(&mut Session)) {
 #[test]
 fn what_is_committed_together_is_one_commit_that_nobody_sees_before() {
     static TOLD: AtomicU64 = AtomicU64::new(0);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     session.announce(|commit| TOLD.store(commit, SeqCst));
     let store = session.store().unwrap().clone();
@@ -77,7 +79,7 @@ fn what_is_committed_together_is_one_commit_that_nobody_sees_before() {
 
 #[test]
 fn one_that_is_rolled_back_takes_nothing_else_along() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let store = session.store().unwrap().clone();
     together(&mut session, |session| session.set(&path("a"), b"1").unwrap());
@@ -110,7 +112,7 @@ fn one_that_is_rolled_back_takes_nothing_else_along() {
 
 #[test]
 fn an_index_or_a_time_that_is_rolled_back_is_not_kept_up() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let store = session.store().unwrap().clone();
     together(&mut session, |session| session.set(&path("a"), b"1").unwrap());
@@ -154,7 +156,7 @@ fn whatever_others_could_wait_for_settles_first() {
         ("the end of the session", |session| session.close().unwrap()),
     ];
     for (what, operation) in operations {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Home::new();
         let mut session = session(folder.path());
         let store = session.store().unwrap().clone();
         together(&mut session, |session| session.set(&path("a"), b"1").unwrap());
@@ -166,7 +168,7 @@ fn whatever_others_could_wait_for_settles_first() {
 
 #[test]
 fn nothing_is_held_that_nobody_is_told_of_or_that_is_to_be_on_the_disk() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut apart = Session::open(folder.path(), &Options::default()).unwrap();
     let store = apart.store().unwrap().clone();
     together(&mut apart, |session| session.set(&path("a"), b"1").unwrap());
@@ -190,7 +192,7 @@ fn nothing_is_held_that_nobody_is_told_of_or_that_is_to_be_on_the_disk() {
 #[test]
 fn what_is_held_is_committed_as_durably_as_the_strongest_of_its_parts_asks_for() {
     static TOLD: AtomicU64 = AtomicU64::new(0);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     session.announce(|commit| TOLD.store(commit, SeqCst));
     let store = session.store().unwrap().clone();
@@ -223,7 +225,7 @@ fn what_is_held_is_committed_as_durably_as_the_strongest_of_its_parts_asks_for()
 
 #[test]
 fn one_that_has_failed_half_way_is_refused_by_itself() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let store = session.store().unwrap().clone();
     session
@@ -248,7 +250,7 @@ fn one_that_has_failed_half_way_is_refused_by_itself() {
 
 #[test]
 fn what_has_become_large_is_joined_by_nothing_more() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let store = session.store().unwrap().clone();
     let half = format!("\"{}\"", "x".repeat(600_000));
@@ -264,7 +266,7 @@ fn what_has_become_large_is_joined_by_nothing_more() {
 
 #[test]
 fn a_session_that_ends_in_between_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let store = session.store().unwrap().clone();
     together(&mut session, |session| session.set(&path("a"), b"1").unwrap());
@@ -279,21 +281,22 @@ fn a_session_that_ends_in_between_leaves_nothing() {
 
 #[test]
 fn all_that_is_lost_with_a_commit_is_told_and_nothing_is_written_before_that() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let mut session = session(folder.path());
     let store = session.store().unwrap().clone();
-    let log = folder.path().join("changes");
-    std::fs::write(&log, b"no folder").unwrap();
+    folder.prevent_commits();
     together(&mut session, |session| session.set(&path("a"), b"1").unwrap());
     let refused = |error| matches!(error, Err(SessionError::NotSettled { .. }));
     assert!(refused(session.begin(Begin::Alone).map(|_| ())));
-    std::fs::remove_file(&log).unwrap();
+    folder.allow_commits();
     assert!(refused(session.begin(Begin::Together).map(|_| ())));
     assert!(refused(session.set(&path("b"), b"1")));
     assert_eq!(own(&mut session, "a"), None);
     assert!(matches!(
         session.settle(),
-        Err(SessionError::Store(StoreError::File { .. }))
+        Err(SessionError::Store(
+            StoreError::File { .. } | StoreError::Database { .. }
+        ))
     ));
     together(&mut session, |session| session.set(&path("c"), b"1").unwrap());
     session.settle().unwrap();
@@ -328,11 +331,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64 / Home::FEWER_CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_is_all_or_nothing_in_whatever_company(steps in vec(step(), 1..40)) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Home::new();
         let mut session = session(folder.path());
         let store = session.store().unwrap().clone();
         let (mut mine, mut others) = (BTreeMap::new(), BTreeMap::new());
@@ -379,9 +382,10 @@ proptest! {
             return Ok(());
         }
         // Replaying the log alone gives the same.
-        let copy = tempfile::tempdir().unwrap();
+        let copy = Home::new();
         let again = Store::open(copy.path(), &Options { lead: false, ..Options::default() }).unwrap();
-        again.replay(folder.path(), |_| true).unwrap();
+        let Some(files) = folder.files() else { return Ok(()) };
+        again.replay(files, |_| true).unwrap();
         for (name, value) in mine {
             prop_assert_eq!(seen(&again, &name.to_string()), Some(value.to_string()));
         }

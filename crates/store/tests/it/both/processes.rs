@@ -2,6 +2,8 @@
 
 use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
 
+use super::Home;
+
 fn key(path: &[&str]) -> Key {
     let mut key = Key::global("G").unwrap();
     for name in path {
@@ -12,7 +14,7 @@ fn key(path: &[&str]) -> Key {
 
 #[test]
 fn a_snapshot_stays_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     store
         .transact(|transaction| transaction.set(&key(&["a"]), b"1"))
@@ -30,7 +32,7 @@ fn a_snapshot_stays_as_it_was() {
 
 #[test]
 fn what_is_not_committed_has_never_been() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let mut transaction = store.begin().unwrap();
     transaction.set(&key(&["a"]), b"1").unwrap();
@@ -46,7 +48,7 @@ fn what_is_not_committed_has_never_been() {
 
 #[test]
 fn what_was_written_is_there_after_opening_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let commits: Vec<u64> = [Durability::Sync, Durability::Group, Durability::Relaxed]
         .into_iter()
         .map(|durability| {
@@ -72,7 +74,7 @@ fn what_was_written_is_there_after_opening_again() {
 
 #[test]
 fn a_folder_without_a_store_is_told_from_an_empty_one() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         create: false,
         ..Options::default()
@@ -85,7 +87,7 @@ fn a_folder_without_a_store_is_told_from_an_empty_one() {
 
 #[test]
 fn too_long_values_are_refused_and_the_transaction_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         value_bytes_max: 100,
         ..Options::default()
@@ -110,7 +112,7 @@ fn too_long_values_are_refused_and_the_transaction_goes_on() {
 
 #[test]
 fn the_names_of_globals_are_listed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     store
         .transact(|transaction| {
@@ -133,17 +135,22 @@ fn the_names_of_globals_are_listed() {
 }
 
 #[test]
-fn who_asks_is_called_when_a_commit_is_flushed() {
-    let folder = tempfile::tempdir().unwrap();
-    let options = Options {
-        lead: false,
-        ..Options::default()
-    };
-    let store = Store::open(folder.path(), &options).unwrap();
+fn a_thread_that_would_wait_for_itself_is_told() {
+    let folder = Home::new();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let transaction = store.begin().unwrap();
+    assert!(matches!(store.begin(), Err(StoreError::WritesAlready)));
+    drop(transaction);
+    store.begin().unwrap().commit(Durability::Sync).unwrap();
+}
+
+#[test]
+fn who_waits_for_a_commit_is_called_when_it_is_durable() {
+    let folder = Home::new();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
     let mut transaction = store.begin().unwrap();
     transaction.set(&key(&["a"]), b"1").unwrap();
     let commit = transaction.commit(Durability::Relaxed).unwrap();
-    assert!(store.stats().unwrap().flushed_commit < commit);
     let (sender, receiver) = std::sync::mpsc::channel();
     // A commit number beyond the last one stands for the last one.
     for asked in [commit, commit + 1000, 1] {
@@ -151,29 +158,14 @@ fn who_asks_is_called_when_a_commit_is_flushed() {
         store.when_flushed(asked, move |outcome| sender.send(outcome.is_ok()).unwrap());
     }
     assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [true; 3]);
+    store.wait_flushed(commit).unwrap();
     assert!(store.stats().unwrap().flushed_commit >= commit);
-}
-
-#[test]
-fn a_thread_that_would_wait_for_itself_is_told() {
-    let folder = tempfile::tempdir().unwrap();
-    // A leading process might have flushed everything by then.
-    let options = Options {
-        lead: false,
-        ..Options::default()
-    };
-    let store = Store::open(folder.path(), &options).unwrap();
-    let transaction = store.begin().unwrap();
-    assert!(matches!(store.begin(), Err(StoreError::WritesAlready)));
-    assert!(matches!(store.flush(), Err(StoreError::WritesAlready)));
-    drop(transaction);
-    store.begin().unwrap().commit(Durability::Sync).unwrap();
 }
 
 #[test]
 fn threads_that_write_and_flush_at_the_same_time_lose_nothing() {
     const ROUNDS: usize = 200;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let durabilities = [
         Durability::Sync,
@@ -203,7 +195,7 @@ fn threads_that_write_and_flush_at_the_same_time_lose_nothing() {
 
 #[test]
 fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         reader_age_max: std::time::Duration::from_millis(50),
         ..Options::default()
@@ -231,7 +223,7 @@ fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
 
 #[test]
 fn what_could_be_written_can_be_changed_however_deep_it_lies() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let deep = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     store

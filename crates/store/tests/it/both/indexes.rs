@@ -9,7 +9,7 @@ use forebay_store::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::verify::{find, flip};
+use super::Home;
 
 fn records() -> Key {
     Key::global("P").unwrap().child("data").unwrap()
@@ -70,7 +70,7 @@ fn people(store: &Store) {
 
 #[test]
 fn a_walk_goes_on_behind_any_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     people(&store);
     let snapshot = store.snapshot().unwrap();
@@ -100,7 +100,7 @@ fn a_walk_goes_on_behind_any_place() {
 
 #[test]
 fn records_are_found_by_their_values() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     people(&store);
     let snapshot = store.snapshot().unwrap();
@@ -139,7 +139,7 @@ fn records_are_found_by_their_values() {
 
 #[test]
 fn a_value_that_may_come_once_comes_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     people(&store);
     let mut transaction = store.begin().unwrap();
@@ -179,7 +179,7 @@ fn a_value_that_may_come_once_comes_once() {
 
 #[test]
 fn records_can_change_values_among_each_other() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let by_age = |age| found(&store.snapshot().unwrap(), "age", &equal(&[json!(age)]));
     store
@@ -204,7 +204,7 @@ fn records_can_change_values_among_each_other() {
 /// A damaged record reveals whether it is read: reading it is an error.
 #[test]
 fn a_change_looks_at_no_record_and_no_field_that_it_does_not_concern() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     // Every value is stored on its own.
     let options = Options {
         pack_bytes_max: 0,
@@ -231,7 +231,7 @@ fn a_change_looks_at_no_record_and_no_field_that_it_does_not_concern() {
         .unwrap();
     drop(store);
     for wanted in [&b"\"damaged soon\""[..], b"\"this as well\""] {
-        flip(folder.path(), find(folder.path(), wanted)[0], 0);
+        folder.damage(wanted);
     }
     let store = Store::open(folder.path(), &options).unwrap();
     store
@@ -256,7 +256,7 @@ fn a_change_looks_at_no_record_and_no_field_that_it_does_not_concern() {
 
 #[test]
 fn a_value_that_begins_like_another_is_another() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     store
         .transact(|transaction| {
@@ -277,7 +277,7 @@ fn a_value_that_begins_like_another_is_another() {
 
 #[test]
 fn what_is_refused_changes_nothing_and_the_transaction_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let one = records().child("1").unwrap();
     let name = "n".repeat(1895);
@@ -409,14 +409,14 @@ fn searched(store: &impl Read, field: &str, each: bool, wanted: &Value) -> Vec<S
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150 / Home::FEWER_CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn indexes_agree_with_the_records_after_any_change(
         operations in proptest::collection::vec(operation(), 1..25),
         pack_bytes_max in prop_oneof![Just(0), Just(16), Just(2048)],
     ) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Home::new();
         let store = Store::open(folder.path(), &Options { pack_bytes_max, ..Options::default() }).unwrap();
         store.transact(|transaction| {
             transaction.define_index(&definition("a", &[&["a"]], false))?;

@@ -1,87 +1,58 @@
-//! The change log: complete, in order, and sufficient to rebuild the store.
+//! The log of changes as files.
 
 use std::{fs, path::Path};
 
 use forebay_store::{
-    Durability, Key, Options, Read, Store, StoreError,
-    changes::{Change, ChangeWalk, Operation, Outline, Step},
+    Key, Options, Read as _, Store, StoreError,
+    changes::{ChangeWalk, Step},
 };
 
-fn key(path: &[&str]) -> Key {
-    let mut key = Key::global("G").unwrap();
-    for name in path {
-        key.push(name).unwrap();
-    }
-    key
-}
-
-fn write(store: &Store, path: &[&str], value: &str) {
-    store
-        .transact(|transaction| transaction.set(&key(path), value.as_bytes()))
-        .unwrap();
-}
-
-fn changes(store: &Store, since: u64) -> Vec<Change> {
-    store.changes(since).unwrap().collect::<Result<_, _>>().unwrap()
-}
-
-fn document(store: &Store) -> String {
-    let snapshot = store.snapshot().unwrap();
-    String::from_utf8(snapshot.document(&key(&[])).unwrap().unwrap().into_owned()).unwrap()
-}
+use super::{
+    Home,
+    both::changes::{changes, write},
+};
 
 #[test]
-fn every_commit_that_changes_something_is_one_change() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_log_of_several_segments_is_read_on() {
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
-    assert_eq!(changes(&store, 0), []);
-    let mut transaction = store.begin().unwrap();
-    transaction.put(&key(&["a"]), b" {\"x\": 1} ").unwrap();
-    transaction.increment(&key(&["n"]), "2").unwrap();
-    transaction.merge(&key(&["b"]), &key(&["a"])).unwrap();
-    transaction.lay_over(&key(&["b"]), b"{\"y\":2}").unwrap();
-    assert!(!transaction.kill(&key(&["none"])).unwrap());
-    assert!(transaction.kill(&key(&["b", "x"])).unwrap());
-    transaction.commit(Durability::Relaxed).unwrap();
-    store.begin().unwrap().commit(Durability::Relaxed).unwrap();
-    drop(store.begin().unwrap());
-    write(&store, &["c"], "true");
+    let mut walk = store.changes(0).unwrap();
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    for _ in 0..20 {
+        write(&store, &["a"], &long);
+    }
+    assert!(fs::read_dir(folder.path().join("changes")).unwrap().count() > 1);
+    store.follow(&mut walk).unwrap();
+    assert_eq!(walk.count(), 20);
+}
 
-    let found = changes(&store, 0);
-    assert_eq!(
-        found.iter().map(|change| change.sequence).collect::<Vec<_>>(),
-        [1, 2]
+/// A damaged record yields nothing, just as when it is read in full.
+#[test]
+fn a_damaged_record_that_is_too_long_is_not_told() {
+    let folder = Home::new();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    write(&store, &["a"], "1");
+    write(&store, &["a"], &format!("\"{}\"", "x".repeat(10_000)));
+    let log = fs::read_dir(folder.path().join("changes"))
+        .unwrap()
+        .next()
+        .unwrap();
+    let path = log.unwrap().path();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[5000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let mut walk = store.changes(1).unwrap();
+    let step = walk.next_within(1000, |_| true).unwrap();
+    assert!(
+        matches!(step, Err(StoreError::ChangesGone { since: 1, .. })),
+        "{step:?}"
     );
-    assert_eq!(
-        found[0].operations,
-        [
-            Operation::Put(key(&["a"]), b" {\"x\": 1} ".to_vec()),
-            Operation::Set(key(&["n"]), b"2".to_vec()),
-            Operation::Merge(key(&["b"]), key(&["a"])),
-            Operation::LayOver(key(&["b"]), b"{\"y\":2}".to_vec()),
-            Operation::Kill(key(&["b", "x"])),
-        ]
-    );
-    assert_eq!(changes(&store, 1), found[1..]);
-    assert_eq!(changes(&store, 2), []);
-    assert!(matches!(
-        store.changes(3),
-        Err(StoreError::ChangesGone { since: 3, oldest: 2 })
-    ));
-    let json: serde_json::Value = serde_json::from_slice(&found[0].to_json()).unwrap();
-    assert_eq!(
-        json["operations"][0],
-        serde_json::json!({"op": "put", "path": ["G", "a"], "value": {"x": 1}})
-    );
-    assert_eq!(
-        json["operations"][2],
-        serde_json::json!({"op": "merge", "path": ["G", "b"], "from": ["G", "a"]})
-    );
+    assert!(walk.next_within(1000, |_| true).is_none());
 }
 
 #[test]
 fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
-    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (folder, copy) = (Home::new(), Home::new());
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     write(&store, &["a"], "1");
     store.backup(copy.path(), true, &mut |_| ()).unwrap();
@@ -119,6 +90,12 @@ fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
     assert_eq!(changes(&restored, 9).len(), 1);
 }
 
+fn document(store: &Store) -> String {
+    let snapshot = store.snapshot().unwrap();
+    let root = Key::global("G").unwrap();
+    String::from_utf8(snapshot.document(&root).unwrap().unwrap().into_owned()).unwrap()
+}
+
 /// Offset of the end of the last record; zeros follow.
 fn records_end(segment: &Path) -> usize {
     let bytes = fs::read(segment).unwrap();
@@ -127,7 +104,7 @@ fn records_end(segment: &Path) -> usize {
 
 #[test]
 fn what_was_written_before_a_crash_and_not_committed_is_written_over() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     write(&store, &["a"], "1");
     let segment = folder.path().join("changes").join("00000000000000000001.log");
@@ -142,7 +119,7 @@ fn what_was_written_before_a_crash_and_not_committed_is_written_over() {
 
 #[test]
 fn a_log_that_lost_its_end_begins_anew_and_says_what_is_missing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     write(&store, &["a"], "1");
     write(&store, &["a"], "2");
@@ -175,7 +152,7 @@ fn a_log_that_lost_its_end_begins_anew_and_says_what_is_missing() {
 
 #[test]
 fn segments_of_a_history_that_never_was_are_neither_read_nor_in_the_way() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     write(&store, &["a"], "1");
     let log = folder.path().join("changes");
@@ -194,25 +171,8 @@ fn segments_of_a_history_that_never_was_are_neither_read_nor_in_the_way() {
 }
 
 #[test]
-fn a_walk_goes_on_with_what_comes_later_also_in_new_segments() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &Options::default()).unwrap();
-    let mut walk = store.changes(0).unwrap();
-    assert!(walk.next().is_none());
-    let long = format!("\"{}\"", "x".repeat(1 << 20));
-    for number in 1..40 {
-        write(&store, &["a"], if number % 2 == 0 { &long } else { "1" });
-        store.follow(&mut walk).unwrap();
-        assert_eq!(walk.next().unwrap().unwrap().sequence, number);
-        assert!(walk.next().is_none());
-        assert_eq!(walk.since(), number);
-    }
-    assert!(fs::read_dir(folder.path().join("changes")).unwrap().count() > 1);
-}
-
-#[test]
 fn old_segments_are_dropped() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         changes_bytes_max: 0,
         ..Options::default()
@@ -231,63 +191,9 @@ fn old_segments_are_dropped() {
     assert_eq!(changes(&store, oldest - 1).len() as u64, 40 - oldest + 1);
 }
 
-#[test]
-fn a_change_that_is_too_long_is_told_by_its_globals() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &Options::default()).unwrap();
-    let other = |name: &str| Key::global(name).unwrap();
-    write(&store, &["a"], "1");
-    let mut transaction = store.begin().unwrap();
-    let long = format!("\"{}\"", "x".repeat(10_000));
-    for name in ["Own", "Secret", "Own"] {
-        transaction.put(&other(name), long.as_bytes()).unwrap();
-    }
-    transaction.merge(&other("From"), &other("Secret")).unwrap();
-    transaction.merge(&other("Copy"), &other("Own")).unwrap();
-    transaction.commit(Durability::Relaxed).unwrap();
-    write(&store, &["b"], "2");
-
-    let whole = changes(&store, 0);
-    let mut walk = store.changes(0).unwrap();
-    let mut steps = Vec::new();
-    while let Some(step) = walk.next_within(1000, |global| global != "Secret") {
-        steps.push(step.unwrap());
-    }
-    assert!(walk.bytes_read() > 30_000);
-    let outline = Outline {
-        sequence: 2,
-        time_ms: whole[1].time_ms,
-        globals: ["Copy", "Own"].map(str::to_owned).into(),
-    };
-    assert_eq!(
-        steps,
-        [
-            Step::Change(whole[0].clone()),
-            Step::Outline(outline),
-            Step::Change(whole[2].clone()),
-        ]
-    );
-    // A damaged record yields nothing, just as when it is read in full.
-    let log = fs::read_dir(folder.path().join("changes"))
-        .unwrap()
-        .next()
-        .unwrap();
-    let path = log.unwrap().path();
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[5000] ^= 1;
-    fs::write(&path, bytes).unwrap();
-    let mut walk = store.changes(1).unwrap();
-    let step = walk.next_within(1000, |_| true).unwrap();
-    assert!(
-        matches!(step, Err(StoreError::ChangesGone { since: 1, .. })),
-        "{step:?}"
-    );
-    assert!(walk.next_within(1000, |_| true).is_none());
-}
-
 /// Reads a log of one segment. Whatever its content, the walk ends, and each change follows the one before.
 fn read_log(segment: &[u8]) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     std::fs::create_dir(folder.path().join("changes")).unwrap();
     std::fs::write(folder.path().join("changes/00000000000000000001.log"), segment).unwrap();
     let Ok(Some(mut walk)) = ChangeWalk::of_log(folder.path(), 0) else {

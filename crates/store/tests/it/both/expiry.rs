@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use forebay_store::{Key, Options, Read, Store, StoreError, index::Definition};
 
-use crate::verify::{find, flip};
+use super::Home;
 
 const PAST: u64 = 1_000;
 const FUTURE: u64 = 99_999_999_999_999;
@@ -20,7 +20,7 @@ fn key(path: &[&str]) -> Key {
 }
 
 /// A store that removes no expired nodes on its own.
-fn store(folder: &tempfile::TempDir) -> Store {
+fn store(folder: &Home) -> Store {
     drop(Store::open(folder.path(), &Options::default()).unwrap());
     let options = Options {
         lead: false,
@@ -31,7 +31,7 @@ fn store(folder: &tempfile::TempDir) -> Store {
 
 #[test]
 fn what_is_due_is_removed_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = store(&folder);
     store
         .transact(|transaction| {
@@ -59,7 +59,7 @@ fn what_is_due_is_removed_and_nothing_else() {
 
 #[test]
 fn writing_a_node_anew_takes_its_time_back() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = store(&folder);
     let changes: [(Change, Option<u64>); 7] = [
         (|transaction| transaction.set(&key(&["a", "x"]), b"2"), None),
@@ -105,7 +105,7 @@ fn writing_a_node_anew_takes_its_time_back() {
 
 #[test]
 fn a_store_that_leads_removes_what_is_due_by_itself() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     store
         .transact(|transaction| {
@@ -122,7 +122,7 @@ fn a_store_that_leads_removes_what_is_due_by_itself() {
 
 #[test]
 fn a_node_that_goes_with_its_last_child_takes_its_time_along() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = store(&folder);
     store
         .transact(|transaction| {
@@ -145,7 +145,7 @@ fn a_node_that_goes_with_its_last_child_takes_its_time_along() {
 
 #[test]
 fn one_node_that_cannot_go_keeps_no_other() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let store = store(&folder);
     let definition = Definition {
         name: "a".into(),
@@ -177,7 +177,7 @@ fn one_node_that_cannot_go_keeps_no_other() {
 
 #[test]
 fn a_damaged_node_that_is_due_keeps_no_other() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let content = b"these bytes are damaged";
     let whole = store(&folder);
     whole
@@ -189,7 +189,7 @@ fn a_damaged_node_that_is_due_keeps_no_other() {
         })
         .unwrap();
     drop(whole);
-    flip(folder.path(), find(folder.path(), content)[0], 0);
+    folder.damage(content);
     let store = store(&folder);
     let damaged = store.snapshot().unwrap().get(&key(&["damaged"])).map(drop);
     assert!(matches!(damaged, Err(StoreError::Damaged { .. })), "{damaged:?}");

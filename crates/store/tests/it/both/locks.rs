@@ -4,6 +4,8 @@ use std::{thread, time::Duration};
 
 use forebay_store::{Key, Locks, Options, Store};
 
+use super::Home;
+
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
 fn key(path: &[&str]) -> Key {
@@ -14,7 +16,7 @@ fn key(path: &[&str]) -> Key {
     key
 }
 
-fn owners(folder: &tempfile::TempDir) -> (Store, Locks, Locks) {
+fn owners(folder: &Home) -> (Store, Locks, Locks) {
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     let (one, other) = (store.locks().unwrap(), store.locks().unwrap());
     (store, one, other)
@@ -22,7 +24,7 @@ fn owners(folder: &tempfile::TempDir) -> (Store, Locks, Locks) {
 
 #[test]
 fn a_lock_keeps_others_from_the_node_and_from_those_above_and_below() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let (_store, mut one, mut other) = owners(&folder);
     assert!(one.lock(&key(&["a", "1"]), AT_ONCE).unwrap());
     for taken in [&["a", "1"][..], &["a"], &[], &["a", "1", "x"]] {
@@ -39,7 +41,7 @@ fn a_lock_keeps_others_from_the_node_and_from_those_above_and_below() {
 
 #[test]
 fn locks_are_counted() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let (_store, mut one, mut other) = owners(&folder);
     let node = key(&["a"]);
     assert!(!one.unlock(&node).unwrap());
@@ -57,7 +59,7 @@ fn locks_are_counted() {
 
 #[test]
 fn an_attempt_that_fails_leaves_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let (store, mut one, mut other) = owners(&folder);
     assert!(one.lock(&key(&["a", "b", "c"]), AT_ONCE).unwrap());
     assert!(!other.lock(&key(&["a", "b", "c"]), AT_ONCE).unwrap());
@@ -68,7 +70,7 @@ fn an_attempt_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn locks_end_with_their_owner_and_who_waits_gets_them() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let (_store, mut one, mut other) = owners(&folder);
     assert!(one.lock(&key(&["a"]), AT_ONCE).unwrap());
     assert!(!other.lock(&key(&["a"]), Some(Duration::from_millis(20))).unwrap());

@@ -8,6 +8,8 @@ use forebay_store::{
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::Home;
+
 /// Straightforward implementation of the documented behaviour.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Node {
@@ -343,7 +345,7 @@ fn compare(store: &impl Read, model: &Node, path: &mut Vec<String>) {
 }
 
 fn check(pack_bytes_max: usize, transactions: &[Vec<Operation>]) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Home::new();
     let options = Options {
         pack_bytes_max,
         ..Options::default()
@@ -372,7 +374,7 @@ fn check(pack_bytes_max: usize, transactions: &[Vec<Operation>]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200 / Home::FEWER_CASES, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_is_the_tree_that_its_documentation_describes(
