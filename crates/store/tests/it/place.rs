@@ -1,11 +1,8 @@
 //! Where the tests of both kinds of stores keep theirs.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
-};
+use std::path::{Path, PathBuf};
 
-use forebay_testkit::Postgres;
+use forebay_testkit::postgres;
 
 use crate::verify::{find, flip};
 
@@ -46,8 +43,8 @@ impl Folder {
 
 /// A schema of its own in the database of this process.
 pub(crate) struct Schema {
+    schema: postgres::Schema,
     url: PathBuf,
-    name: String,
 }
 
 impl Schema {
@@ -55,13 +52,9 @@ impl Schema {
     pub(crate) const FEWER_CASES: u32 = 10;
 
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("store_{}", COUNT.fetch_add(1, Relaxed));
-        let url = format!("{}&schema={name}", Postgres::shared().url());
-        Self {
-            url: url.into(),
-            name,
-        }
+        let schema = postgres::Schema::new();
+        let url = schema.url().into();
+        Self { schema, url }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -73,40 +66,22 @@ impl Schema {
     }
 
     pub(crate) fn prevent_commits(&self) {
-        self.run("alter table SCHEMA.changes rename to hidden");
+        self.schema.run("alter table SCHEMA.changes rename to hidden");
     }
 
     pub(crate) fn allow_commits(&self) {
-        self.run("alter table SCHEMA.hidden rename to changes");
-    }
-
-    /// Runs statements as an administrator.
-    pub(crate) fn run(&self, statements: &str) {
-        let statements = statements.replace("SCHEMA", &self.name);
-        Postgres::shared().admin().batch_execute(&statements).unwrap();
+        self.schema.run("alter table SCHEMA.hidden rename to changes");
     }
 
     pub(crate) fn damage(&self, content: &[u8]) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let mut damaged = content.to_vec();
         damaged[0] ^= 1;
-        let changed = Postgres::shared().admin().execute(
-            &format!(
-                "update {}.entries set value = overlay(value placing $2 from position($1 in value)) \
-                 where position($1 in value) > 0",
-                self.name
-            ),
-            &[&content, &damaged],
-        );
-        assert_eq!(changed.unwrap(), 1);
-    }
-}
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        let dropped = format!("drop schema if exists {} cascade", self.name);
-        // A store that is still open may have a lock; the database goes with the process anyway.
-        let _ = Postgres::shared()
-            .admin()
-            .batch_execute(&format!("set lock_timeout = '2s'; {dropped}"));
+        self.schema.run(&format!(
+            "update SCHEMA.entries set value = overlay(value placing '\\x{}'::bytea from position('\\x{content}'::bytea in value)) \
+             where position('\\x{content}'::bytea in value) > 0",
+            hex(&damaged),
+            content = hex(content)
+        ));
     }
 }

@@ -7,7 +7,7 @@ use forebay_records::RecordsError;
 use forebay_store::{Key, Read as _, Transaction, json};
 use proptest::prelude::*;
 
-use crate::{
+use super::{
     house::{House, NOW_MS},
     model::{Expression, KINDS, Parts, Record, expression, index, parts, record, scalar, text_of},
 };
@@ -365,7 +365,7 @@ fn check(house: &House, model: &Model) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(200 / super::FEWER_CASES))]
 
     #[test]
     fn planned_statements_find_and_change_what_looking_at_everything_would(

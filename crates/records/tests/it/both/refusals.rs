@@ -9,7 +9,7 @@ use forebay_records::{
 
 use forebay_store::{Key, Options, StoreError, Transaction};
 
-use crate::house::{House, NOW_MS, articles, results};
+use super::house::{House, NOW_MS, articles, results};
 
 #[test]
 fn bounds_cut_an_answer_off_and_say_so() {

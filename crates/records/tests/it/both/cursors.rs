@@ -8,7 +8,7 @@ use forebay_records::{
 };
 use proptest::prelude::*;
 
-use crate::house::House;
+use super::house::House;
 
 const KINDS: [&str; 4] = ["A", "B", "C", "D"];
 
@@ -65,7 +65,7 @@ fn answer(house: &House, statement: &str, bounds: Bounds) -> serde_json::Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(150 / super::FEWER_CASES))]
 
     #[test]
     fn all_answers_together_are_the_whole_result(

@@ -8,7 +8,7 @@ use forebay_records::{
 };
 use forebay_store::{Key, Read, StoreError, Transaction};
 
-use crate::house::{House, NOW_MS};
+use super::house::{House, NOW_MS};
 
 /// Allows writes to `Article` only.
 struct Articles;

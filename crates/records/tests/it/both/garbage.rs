@@ -2,7 +2,7 @@
 
 use forebay_records::RecordsError;
 
-use crate::house::{House, NOW_MS};
+use super::house::{House, NOW_MS};
 
 const SEEDS: [&str; 14] = [
     r#"{"rid":"q1","where":["EQ","name","'Pete"],"filter":["NOT",["GT","age",21]],"select":{"id":"$ref","data":"$"}}"#,

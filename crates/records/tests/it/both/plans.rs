@@ -1,6 +1,6 @@
 //! Access paths that statements choose.
 
-use crate::house::House;
+use super::house::House;
 
 fn plan(house: &House, statement: &str) -> serde_json::Value {
     let answer: serde_json::Value = serde_json::from_str(&house.tql(statement)).unwrap();

@@ -2,7 +2,7 @@
 
 use forebay_records::{Detect, RecordsError, Settings, TimeFormat, TimeNumber};
 
-use crate::house::{House, articles, results};
+use super::house::{House, articles, results};
 
 #[test]
 fn every_function_selects_the_same_in_both_encodings() {

@@ -5,7 +5,7 @@ use forebay_records::{
 };
 use forebay_store::Transaction;
 
-use crate::house::{House, NOW_MS};
+use super::house::{House, NOW_MS};
 
 type Change<'c> = &'c dyn Fn(&mut Transaction) -> Result<forebay_records::Written, RecordsError>;
 

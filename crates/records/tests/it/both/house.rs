@@ -26,7 +26,7 @@ pub(crate) struct House {
     start: Instant,
     /// How often the clock can be read before it jumps by an hour.
     pub(crate) looks: Cell<u64>,
-    _folder: tempfile::TempDir,
+    _home: super::Home,
 }
 
 impl House {
@@ -39,18 +39,18 @@ impl House {
     }
 
     pub(crate) fn of(settings: Settings, options: &Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let (home, path) = super::home();
         let options = Options {
             durability: Durability::Relaxed,
             ..*options
         };
         Self {
-            store: Store::open(folder.path(), &options).unwrap(),
+            store: Store::open(&path, &options).unwrap(),
             settings: Arc::new(settings),
             now_ms: Cell::new(NOW_MS),
             start: Instant::now(),
             looks: Cell::new(u64::MAX),
-            _folder: folder,
+            _home: home,
         }
     }
 
