@@ -121,6 +121,16 @@ pub enum UrlError {
 }
 
 impl ServerUrl {
+    /// `host:5432`, as in a URL.
+    pub fn host_and_port(&self) -> String {
+        let (host, port) = (&self.host, self.port);
+        if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        }
+    }
+
     /// The URL including the password, for clients that connect with it.
     pub fn with_password(&self) -> String {
         let url = self.to_string();
@@ -144,16 +154,11 @@ impl std::fmt::Display for ServerUrl {
     /// Without the password.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let encoded = |part| utf8_percent_encode(part, NON_ALPHANUMERIC);
-        write!(formatter, "postgres://{}@", encoded(&self.user))?;
-        if self.host.contains(':') {
-            write!(formatter, "[{}]", self.host)?;
-        } else {
-            formatter.write_str(&self.host)?;
-        }
         write!(
             formatter,
-            ":{}/{}?sslmode={}",
-            self.port,
+            "postgres://{}@{}/{}?sslmode={}",
+            encoded(&self.user),
+            self.host_and_port(),
             encoded(&self.database),
             if self.tls.is_some() {
                 "verify-full"
@@ -281,6 +286,24 @@ mod tests {
             "postgres://a%40b:p%3Aq@[::1]:99/d%2Fe?sslmode=disable&application_name=x"
         );
         assert_eq!(told.parse(), Ok(read), "for whoever is to connect");
+    }
+
+    #[test]
+    fn a_url_with_several_hosts_is_one_for_each() {
+        let several = |text| ServerUrl::several(text, &["schema"]).map_err(|error| error.to_string());
+        let (servers, values) =
+            several("postgres://u:a%2Cb@a:1,b,[::1]:2/d?schema=s&sslmode=disable").unwrap();
+        let servers: Vec<String> = servers.iter().map(ServerUrl::with_password).collect();
+        let expected =
+            ["a:1", "b:5432", "[::1]:2"].map(|host| format!("postgres://u:a%2Cb@{host}/d?sslmode=disable"));
+        assert_eq!(servers, expected);
+        assert_eq!(values, [("schema".to_owned(), "s".to_owned())]);
+        let (servers, values) = several("postgres://u@h/d").unwrap();
+        assert_eq!((servers.len(), values.len()), (1, 0));
+        for wrong in ["postgres://u@a,,b/d", "postgres://u@a:x,b/d", "nothing", ""] {
+            assert!(several(wrong).is_err(), "{wrong}");
+        }
+        assert!(several("postgres://u@a,b/d?pool=5").unwrap_err().contains("pool"));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub mod verify;
 
 pub use compact::{Compacted, compact};
 pub use copy::Progress;
-pub use database::{DatabaseError, is_address};
+pub use database::{DatabaseError, DatabaseUrl, is_url};
 pub use digest::digest;
 pub use durability::Durability;
 pub use error::StoreError;

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::{
     changes::{self, Log},
-    database::{self, Address, Database},
+    database::{self, Database, DatabaseUrl},
     durability::{Disk, Durability, Flusher},
     engine::Table,
     error::StoreError,
@@ -129,7 +129,7 @@ static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Shared>>>> = LazyLock::new(Mut
 impl Store {
     /// The options with which this process has the store in a folder open; `None` if it is not open.
     pub fn opened(path: &Path) -> Option<Options> {
-        let path = match Address::of(path) {
+        let path = match DatabaseUrl::of(path) {
             Some(address) => address.ok()?.to_string().into(),
             None => path.canonicalize().ok()?,
         };
@@ -140,13 +140,16 @@ impl Store {
     /// Restricts the files in a store's folder to its owner. Returns those that were open to others: created by an
     /// earlier version of this program, or copied there.
     pub fn restrict(path: &Path) -> Result<Vec<Exposed>, StoreError> {
+        if DatabaseUrl::of(path).is_some() {
+            return Ok(Vec::new());
+        }
         folder::restrict(path).map_err(StoreError::file("look into", path))
     }
 
     /// Opens the store in a folder, or in the database whose URL the path is. Opening the same again in a process returns
     /// the same store; different options are an error.
     pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
-        if let Some(address) = Address::of(path) {
+        if let Some(address) = DatabaseUrl::of(path) {
             let address = address?;
             return Self::open_once(address.to_string().into(), options, |path| {
                 let database = Database::open(&address, options)?;

@@ -271,6 +271,11 @@ impl Store {
         })
     }
 
+    /// Longest value or document that may be written.
+    pub fn value_bytes_max(&self) -> usize {
+        self.shared.tables.value_bytes_max
+    }
+
     /// Whether it is in a database, so that reading waits for the network.
     pub fn is_remote(&self) -> bool {
         matches!(self.shared.home, Home::Database(_))

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// An address that is not valid.
-    #[error("its URL {reason}")]
+    #[error("the URL {reason}")]
     Address {
         /// What is wrong with it.
         reason: String,

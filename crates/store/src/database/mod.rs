@@ -15,6 +15,7 @@ mod watcher;
 use std::{
     fmt,
     path::Path,
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -82,9 +83,12 @@ impl Table {
     }
 }
 
-/// The URL of a store in a database: its servers, and the schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+/// The URL of a store in a database: `postgres://user:password@host:5432/database`, or several hosts with commas
+/// between them, one of which can be written. The parameter `schema` names the schema of the tables, `forebay` without
+/// it; the others are those of [`ServerUrl`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl {
+    text: String,
     servers: Vec<ServerUrl>,
     schema: String,
 }
@@ -113,14 +117,23 @@ pub(crate) struct Database {
     watcher: Mutex<Option<Watcher>>,
 }
 
-impl Address {
-    /// The address that a path is, unless it is a folder.
-    pub(crate) fn of(path: &Path) -> Option<Result<Self, StoreError>> {
-        let text = path.to_str().filter(|text| is_address(text))?;
-        Some(Self::read(text).map_err(failed("")))
+impl DatabaseUrl {
+    /// The URL that the location of a store is, unless it is a folder.
+    pub(crate) fn of(location: &Path) -> Option<Result<Self, StoreError>> {
+        let text = location.to_str().filter(|text| is_url(text))?;
+        Some(text.parse().map_err(failed("")))
     }
 
-    fn read(text: &str) -> Result<Self, DatabaseError> {
+    /// The URL including the password, for others that open the store.
+    pub fn with_password(&self) -> &str {
+        &self.text
+    }
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = DatabaseError;
+
+    fn from_str(text: &str) -> Result<Self, DatabaseError> {
         let wrong = |reason: String| DatabaseError::Address { reason };
         let (servers, mut others) =
             ServerUrl::several(text, &["schema"]).map_err(|error| wrong(error.to_string()))?;
@@ -139,28 +152,53 @@ impl Address {
                 "has schema={schema:?}; a schema's name has 1 to {SCHEMA_BYTES_MAX} of a to z, 0 to 9 and _"
             )));
         }
-        Ok(Self { servers, schema })
+        let text = text.to_owned();
+        Ok(Self {
+            text,
+            servers,
+            schema,
+        })
     }
 }
 
 /// Whether the location of a store is the URL of a database, and not a folder.
-pub fn is_address(text: &str) -> bool {
-    text.starts_with("postgres://") || text.starts_with("postgresql://")
+pub fn is_url(location: &str) -> bool {
+    location.starts_with("postgres://") || location.starts_with("postgresql://")
 }
 
-impl fmt::Display for Address {
+impl fmt::Debug for DatabaseUrl {
     /// Without the password.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    /// Without the password.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.servers[0].to_string();
+        let (before, after) = first.split_once('@').expect("a URL has a user");
+        let (_, after) = after.split_once('/').expect("a URL has a database");
+        write!(formatter, "{before}@")?;
         for (number, server) in self.servers.iter().enumerate() {
-            write!(formatter, "{}{server}", if number > 0 { ", " } else { "" })?;
+            write!(
+                formatter,
+                "{}{}",
+                if number > 0 { "," } else { "" },
+                server.host_and_port()
+            )?;
         }
-        write!(formatter, " (schema {})", self.schema)
+        write!(formatter, "/{after}")?;
+        if self.schema != SCHEMA {
+            write!(formatter, "&schema={}", self.schema)?;
+        }
+        Ok(())
     }
 }
 
 impl Database {
     /// Connects, and creates the tables if the options allow it.
-    pub(crate) fn open(address: &Address, options: &Options) -> Result<Arc<Self>, StoreError> {
+    pub(crate) fn open(address: &DatabaseUrl, options: &Options) -> Result<Arc<Self>, StoreError> {
         let connections = Connections::new(address.servers.clone());
         let database = Self {
             connections: Arc::new(connections),
