@@ -301,6 +301,7 @@ impl StoreFailure {
             | StoreError::Replay { .. }
             | StoreError::File { .. }
             | StoreError::InDatabase { .. }
+            | StoreError::Copy { .. }
             | StoreError::Engine { .. } => Class::Internal,
         }
     }

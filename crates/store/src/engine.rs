@@ -135,6 +135,24 @@ impl Transaction {
         }
     }
 
+    /// Frees the memory of what has been read.
+    pub(crate) fn forget_read(&mut self) {
+        if let Self::Database(transaction) = self {
+            transaction.forget_read();
+        }
+    }
+
+    /// Makes the commit of a write transaction that is not logged the one after this change.
+    pub(crate) fn set_sequence(&mut self, sequence: u64) -> Result<(), StoreError> {
+        match self {
+            Self::Embedded(transaction) => transaction.set_marks([sequence, 0, 0]),
+            Self::Database(transaction) => {
+                transaction.sequence_to_be = Some(sequence);
+                Ok(())
+            }
+        }
+    }
+
     /// Tells whether the caller can repeat all that it reads.
     pub(crate) fn set_repeatable(&mut self, is_repeatable: bool) {
         if let Self::Database(transaction) = self {

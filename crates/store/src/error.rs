@@ -254,6 +254,12 @@ pub enum StoreError {
         /// What was asked for.
         what: &'static str,
     },
+    /// A copy of a store that cannot be made, or is none.
+    #[error("cannot copy the store: {reason}")]
+    Copy {
+        /// What is wrong with the place to copy to, as a sentence about it.
+        reason: String,
+    },
     /// Any other error of the engine.
     #[error("the engine cannot {what}: {text} ({code})")]
     Engine {
@@ -311,6 +317,7 @@ impl StoreError {
             | Self::Database { .. }
             | Self::Moved
             | Self::InDatabase { .. }
+            | Self::Copy { .. }
             | Self::Engine { .. } => false,
         }
     }

@@ -30,6 +30,7 @@ mod opening;
 mod patch;
 mod recovery;
 mod store;
+mod store_copy;
 #[allow(unsafe_code, reason = "the engine is C; this folder is where that stays")]
 mod sys;
 mod transaction;
@@ -48,6 +49,7 @@ pub use key::{Key, KeyError, Subscript};
 pub use locks::Locks;
 pub use opening::{Options, VALUE_BYTES_LIMIT};
 pub use store::{Stats, Store};
+pub use store_copy::{Copied, copy_store};
 pub use transaction::{Read, Snapshot, Transaction};
 pub use tree::{
     Defined,

@@ -22,6 +22,8 @@ use crate::{
     tree::{Reader, Tables},
 };
 
+/// How often a function of [`Store::transact`] is run.
+const RUNS_MAX: u32 = 3;
 /// Most idle snapshots kept for reuse.
 const PARKED_MAX: usize = 16;
 
@@ -106,7 +108,7 @@ impl Store {
         Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
     }
 
-    fn work(&self) -> Result<engine::Transaction, StoreError> {
+    pub(crate) fn work(&self) -> Result<engine::Transaction, StoreError> {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
@@ -116,15 +118,21 @@ impl Store {
         })
     }
 
-    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails.
+    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails. A
+    /// database may end the transaction for no fault of the function, as by a fail-over; it is then run again.
     pub fn transact<T, E: From<StoreError>>(
         &self,
-        work: impl FnOnce(&mut Transaction) -> Result<T, E>,
+        mut work: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut transaction = self.begin()?;
-        let outcome = work(&mut transaction)?;
-        transaction.commit(self.shared.options.durability)?;
-        Ok(outcome)
+        let mut runs = 1;
+        loop {
+            let mut transaction = self.begin()?;
+            let outcome = work(&mut transaction)?;
+            match transaction.commit(self.shared.options.durability) {
+                Err(StoreError::Database { error, .. }) if error.is_passing() && runs < RUNS_MAX => runs += 1,
+                committed => return Ok(committed.map(|_| outcome)?),
+            }
+        }
     }
 
     /// Makes every commit before the call durable.

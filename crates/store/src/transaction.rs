@@ -176,6 +176,11 @@ impl Snapshot {
             .expect("a snapshot lasts until it is dropped")
     }
 
+    /// Frees the memory of what has been read, which a snapshot of a database keeps.
+    pub(crate) fn forget_read(&mut self) {
+        self.transaction_mut().forget_read();
+    }
+
     /// Takes the snapshot now, if that has not happened yet.
     pub(crate) fn take(&self) -> Result<(), StoreError> {
         self.transaction().take()
@@ -532,8 +537,13 @@ impl Transaction {
         }
         match self.work {
             engine::Transaction::Embedded(work) => work.commit(),
-            engine::Transaction::Database(_) => unreachable!("{REPLAYED}"),
+            engine::Transaction::Database(work) => work.commit(&mut Journal::new()),
         }
+    }
+
+    /// The tables themselves, for those who write records as they are.
+    pub(crate) fn raw(&mut self) -> &mut engine::Transaction {
+        &mut self.work
     }
 
     fn embedded(&mut self) -> &mut sys::Transaction {

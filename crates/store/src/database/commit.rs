@@ -39,7 +39,8 @@ impl Transaction {
     fn finish(self, journal: &mut Journal) -> Result<u64, StoreError> {
         let before = *self.head.get().expect("a write transaction begins with it");
         let is_logged = !journal.is_empty();
-        let sequence = before.sequence + u64::from(is_logged);
+        let logged = before.sequence + u64::from(is_logged);
+        let sequence = self.sequence_to_be.unwrap_or(logged);
         let changes_meta = {
             let (from, to) = (Table::Meta.begin(), Table::Meta.end());
             self.overlay.ahead(&from, &to).is_some()

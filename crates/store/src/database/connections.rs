@@ -20,6 +20,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a transaction may stay open without a statement before the database ends it. A program that hangs keeps
 /// others from writing for so long.
 const IDLE_MAX: &str = "set idle_in_transaction_session_timeout = '120s'";
+/// Has the database confirm no commit that a crash could take back, whatever is usual there.
+const DURABLE: &str = "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
 /// Longest time a statement takes.
 pub(super) const STATEMENT_MAX: Duration = Duration::from_secs(30);
 /// A connection idle for longer than this is probed before its next use, for up to [`PROBE_MAX`].
@@ -142,8 +144,8 @@ impl Connections {
     fn connect_to(&self, settings: &Settings) -> Result<Option<BlockingConnection>, PgError> {
         let mut connection = BlockingConnection::connect(settings)?;
         let until = Instant::now() + CONNECT_MAX;
-        // Not every database knows this setting.
-        connection.run(&[(IDLE_MAX, &[])], until);
+        // Not every database knows these settings.
+        connection.run(&[(IDLE_MAX, &[]), (DURABLE, &[])], until);
         if self.settings.len() > 1 {
             let shown = connection
                 .run(&[("show transaction_read_only", &[])], until)

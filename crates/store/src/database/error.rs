@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forebay_pg::{Code, PgError, Stage};
 
+use super::connections::STATEMENT_MAX;
 use crate::error::StoreError;
 
 /// Why a database did not do what the store asked for.
@@ -89,6 +90,10 @@ impl DatabaseError {
             Code::State("53300") => Self::Full { reason },
             // Too many connections is also reported when the connection is opened, as the reason for that.
             Code::Unreachable if reason.contains("SQLSTATE 53300") => Self::Full { reason },
+            Code::State("57014") => Self::Late {
+                limit: STATEMENT_MAX,
+                is_write_lock: false,
+            },
             Code::Timeout => match error {
                 PgError::TimedOut { limit, .. } => Self::Late {
                     limit: *limit,

@@ -74,6 +74,8 @@ pub(crate) struct Transaction {
     pub(super) head: OnceCell<Head>,
     known: Known,
     pub(super) overlay: Overlay,
+    /// Number of the last change after a commit that is not logged.
+    pub(crate) sequence_to_be: Option<u64>,
     /// When a snapshot becomes too old.
     until: Instant,
 }
@@ -105,6 +107,7 @@ impl Transaction {
             head: OnceCell::new(),
             known: Known::default(),
             overlay: Overlay::default(),
+            sequence_to_be: None,
         }
     }
 
@@ -268,6 +271,11 @@ impl Transaction {
         self.head = OnceCell::new();
         self.must_repeat.set(false);
         self.is_repeated = false;
+    }
+
+    /// Frees the memory of what has been read.
+    pub(crate) fn forget_read(&mut self) {
+        self.known.clear();
     }
 
     /// Refreshes a snapshot to the latest state.

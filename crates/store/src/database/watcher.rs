@@ -74,7 +74,7 @@ fn watch(database: &Weak<Database>, ended: &AtomicBool, log_bytes_max: u64) -> R
     let listens = this.announces() && run(&mut connection, &this, &format!("listen {CHANNEL}")).is_ok();
     drop(this);
     let every = if listens { LOOK_ANYWAY_EVERY } else { LOOK_EVERY };
-    let mut trim_at = Instant::now() + TRIM_EVERY;
+    let mut trim_at = Instant::now();
     while !ended.load(Relaxed) {
         let Some(this) = database.upgrade() else {
             return Ok(());

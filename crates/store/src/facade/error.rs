@@ -102,6 +102,7 @@ pub fn code_of(error: &StoreError) -> &'static str {
         StoreError::Database { error, .. } => error.code(),
         StoreError::Moved => "moved",
         StoreError::InDatabase { .. } => "in_database",
+        StoreError::Copy { .. } => "copy",
         StoreError::Engine { .. } => "engine",
     }
 }

@@ -29,4 +29,6 @@ mod database {
 
     #[path = "../both/mod.rs"]
     mod both;
+    mod copy;
+    mod faults;
 }

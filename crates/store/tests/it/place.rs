@@ -73,6 +73,11 @@ impl Schema {
         self.schema.run("alter table SCHEMA.hidden rename to changes");
     }
 
+    /// Runs statements as a superuser; `SCHEMA` in them is the schema's name.
+    pub(crate) fn run(&self, statements: &str) {
+        self.schema.run(statements);
+    }
+
     pub(crate) fn damage(&self, content: &[u8]) {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let mut damaged = content.to_vec();

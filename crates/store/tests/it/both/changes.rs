@@ -1,7 +1,7 @@
 //! The change log: complete, in order, and sufficient to rebuild the store.
 
 use forebay_store::{
-    Durability, Key, Options, Read, Store, StoreError,
+    Durability, Key, Options, Store, StoreError,
     changes::{Change, Operation, Outline, Step},
 };
 
