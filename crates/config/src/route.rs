@@ -280,6 +280,9 @@ impl Route {
         if fields.has("durable") && !context.has_store() {
             context.note(fields.problem("durable", "there is no store: the file has no [store]"));
         }
+        if let Some(why) = context.lacks_own_store().filter(|_| fields.has("durable")) {
+            context.note(fields.problem("durable", why));
+        }
         let methods = fields.texts("methods");
         for (at, method) in methods.iter().enumerate() {
             let text = &method.text;

@@ -267,8 +267,10 @@ impl Server {
                 reason: with_causes(&error),
             })?;
         }
+        // No configuration has durable routes with a store that other servers share.
         let jobs = store
             .as_ref()
+            .filter(|store| !store.is_remote())
             .map(|store| Jobs::new(Arc::clone(store) as Arc<dyn JobStorage>));
         let jobs = jobs.transpose().map_err(|refusal| StartError::Jobs {
             reason: refusal.to_string(),

@@ -150,6 +150,10 @@ fn each_mistake_is_named() {
             "3: store.path: it is for a store in a folder (`path`), and this one is in a database (`url`)".to_owned(),
         ),
         (
+            "[store]\nurl = 'postgres://app@h/d'\n[pool.p]\nhandler = 'api.mjs'\n[[route]]\npath = '/a'\npool = 'p'\ndurable = {}",
+            "8: route[0].durable: this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)".to_owned(),
+        ),
+        (
             "[store]\nreaders = 1",
             "2: store.readers: no such key; accepted: path, url, durability, flush_interval, map_max, reader_age_max, value_bytes_max, queue_max, queue_bytes_max, access, index".to_owned(),
         ),

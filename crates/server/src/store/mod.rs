@@ -46,8 +46,9 @@ use crate::{config, failure::Refusal};
 const READERS_PER_STREAM: u32 = 8;
 /// One in this many may belong to requests that read in slices. Further requests wait for a permit until their deadline.
 const READERS_PER_READING: u32 = 8;
-/// Reads of a store in a database at a time: less than the process has connections, so that the writer and others have some.
-const REMOTE_READINGS_MAX: usize = 12;
+/// The same for a store in a database, as numbers: each holds one of the process's 16 connections, of which the writer and others need some.
+const REMOTE_READINGS_MAX: usize = 8;
+const REMOTE_STREAMS_MAX: usize = 4;
 
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -184,10 +185,10 @@ impl OpenStore {
             warn_of(&exposed);
         }
         let store = Store::open(&location, &options)?;
-        let readings_max = if store.is_remote() {
-            REMOTE_READINGS_MAX
+        let (streams_max, readings_max) = if store.is_remote() {
+            (REMOTE_STREAMS_MAX, REMOTE_READINGS_MAX)
         } else {
-            readings_max
+            (streams_max, readings_max)
         };
         indexes::make(&store, &config.indexes())?;
         let location = if store.is_remote() {

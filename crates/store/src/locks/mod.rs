@@ -84,7 +84,11 @@ impl Locks {
         }
         // A deadline beyond the range of the clock means forever.
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
-        let mut pause = PAUSE_MIN;
+        let mut pause = match &self.keeper {
+            Keeper::File(_) => PAUSE_MIN,
+            // Each attempt is a transaction.
+            Keeper::Database(_) => PAUSE_MAX,
+        };
         while !self.try_all(&wanted)? {
             let left = deadline.map_or(PAUSE_MAX, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
