@@ -15,6 +15,8 @@ pub(super) struct Statements {
     pub(super) lock: String,
     /// Each of these reads records; with `true` the head in the same statement, before key and value.
     pub(super) exact: [String; 2],
+    /// The last one in a range: what most reads are.
+    pub(super) last: [String; 2],
     pub(super) back: [String; 2],
     pub(super) ahead: [String; 2],
     pub(super) around: [String; 2],
@@ -95,6 +97,7 @@ impl Statements {
             exact: both(format!(
                 "select key, value from \"{schema}\".entries where key = $1"
             )),
+            last: both(back("1", "value")),
             back: both(back("$3", &several("$3"))),
             ahead: both(format!(
                 "select key, {} as value from \"{schema}\".entries where key >= $1 and key < $2 order by key limit $3",

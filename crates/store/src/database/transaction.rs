@@ -479,6 +479,10 @@ impl Transaction {
                 texts = &statements.exact;
                 &[Some(key)]
             }
+            Fetch::Back(from, to, 1) => {
+                texts = &statements.last;
+                &[Some(to), Some(from)]
+            }
             Fetch::Back(from, to, count) => {
                 (limit, texts) = (bigint(count), &statements.back);
                 &[Some(to), Some(from), Some(&limit)]
