@@ -280,6 +280,15 @@ impl<'a> Context<'a> {
         cluster.is_some_and(|cluster| cluster.has("job_replicas"))
     }
 
+    /// Why nothing can be kept in the store that one server has to itself.
+    pub(crate) fn lacks_own_store(&self) -> Option<&'static str> {
+        let is_shared = self
+            .sections
+            .find("store", "")
+            .is_some_and(|store| store.has("url"));
+        is_shared.then_some("this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)")
+    }
+
     /// The folder to which a table's relative paths refer: that of its file.
     pub(crate) fn folder(&self, fields: &Fields) -> &'a Path {
         self.places.folder(fields.line)

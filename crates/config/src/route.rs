@@ -289,6 +289,12 @@ impl Route {
                 "there is nowhere to keep jobs: the file has neither [store] nor `cluster.job_replicas`";
             context.note(fields.problem("durable", message));
         }
+        if fields.has("durable")
+            && !context.has_job_replicas()
+            && let Some(why) = context.lacks_own_store()
+        {
+            context.note(fields.problem("durable", why));
+        }
         let methods = fields.texts("methods");
         for (at, method) in methods.iter().enumerate() {
             let text = &method.text;

@@ -6,25 +6,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use forebay_records::{Detect, Settings, TimeFormat, TimeNumber, check_kind, parse_zone, zone_text};
-use forebay_store::Key;
 use forebay_store::index::{Definition, EACH, INDEXES_MAX, field_text, parse_field};
+use forebay_store::{DatabaseUrl, Key};
 
 use crate::build::Context;
 use crate::fields::{Fields, Value};
 use crate::key::{GIB, HOUR, KIB, Kind, MIB, MINUTE, SECOND, TIB};
 use crate::print::Table;
 use crate::section::{Entry, Setting, Unused, section, unless, words};
-use crate::setting::{Text, text_settings};
+use crate::setting::{Text, parsed, text_settings};
 use crate::substitute::is_name;
 use crate::{Secret, node_path};
 
 section! {
-    /// The embedded store. With this section, even an empty one, the server opens it and its workers can.
+    /// The store. With this section, even an empty one, the server opens it and its workers can.
     #[rules(Store::rules)]
     #[check(Store::check)]
+    #[unused(Store::unused)]
     pub struct Store {
-        /// The store's folder, made when it is not there. One server at a time leads it.
+        /// The folder of the embedded store, made when it is not there. One server at a time leads it.
         path: PathBuf = "data",
+        /// A database that keeps the store in the place of `path`, for several machines: `postgres://user:password@host:5432/database`, or
+        /// several hosts with commas between them, of which the one that can be written is used. `?schema=NAME` names the schema of its
+        /// tables, which are made when they are not there (`forebay`); the other parameters are those of `sql.NAME.url`.
+        url: Option<DatabaseUrl>,
         /// What a commit waits for. `sync`: for a flush of its own; `group`: for a flush that it shares with others; `relaxed`: for
         /// nothing, so that a power cut can take the last `flush_interval`.
         durability: Durability = "group",
@@ -131,7 +136,28 @@ words! {
     }
 }
 
+// A URL may contain a password, so the errors do not repeat it.
+parsed!("": DatabaseUrl);
+
 impl Store {
+    /// Where the store is: its folder, or the URL of its database with the password.
+    pub fn location(&self) -> PathBuf {
+        match &self.url {
+            Some(url) => url.with_password().into(),
+            None => self.path.clone(),
+        }
+    }
+
+    /// What only files have.
+    fn unused(&self) -> Unused {
+        let keys = ["path", "durability", "flush_interval", "map_max"];
+        unless(
+            self.url.is_none(),
+            &keys,
+            "it is for a store in a folder (`path`), and this one is in a database (`url`)",
+        )
+    }
+
     fn rules(fields: &Fields, context: &mut Context<'_>) {
         if let Some(Value::TableMap(access)) = fields.value("access") {
             for (global, rules) in access {

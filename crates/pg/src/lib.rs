@@ -27,6 +27,7 @@ mod tls;
 mod transact;
 mod watch;
 
+pub use blocking::BlockingConnection;
 pub use counts::{BOUNDS_US, Counted, Durations, Histogram, Meter};
 pub use csv::write_csv_names;
 pub use error::{Code, PgError, ServerError, Stage};

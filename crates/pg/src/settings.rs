@@ -121,6 +121,16 @@ pub enum UrlError {
 }
 
 impl ServerUrl {
+    /// `host:5432`, as in a URL.
+    pub fn host_and_port(&self) -> String {
+        let (host, port) = (&self.host, self.port);
+        if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        }
+    }
+
     /// The URL including the password, for clients that connect with it.
     pub fn with_password(&self) -> String {
         let url = self.to_string();
@@ -144,16 +154,11 @@ impl std::fmt::Display for ServerUrl {
     /// Without the password.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let encoded = |part| utf8_percent_encode(part, NON_ALPHANUMERIC);
-        write!(formatter, "postgres://{}@", encoded(&self.user))?;
-        if self.host.contains(':') {
-            write!(formatter, "[{}]", self.host)?;
-        } else {
-            formatter.write_str(&self.host)?;
-        }
         write!(
             formatter,
-            ":{}/{}?sslmode={}",
-            self.port,
+            "postgres://{}@{}/{}?sslmode={}",
+            encoded(&self.user),
+            self.host_and_port(),
             encoded(&self.database),
             if self.tls.is_some() {
                 "verify-full"
@@ -181,6 +186,29 @@ impl std::str::FromStr for ServerUrl {
     /// off. Modes in between are not supported, because without verifying the certificate a client does not know which
     /// server it talks to.
     fn from_str(text: &str) -> Result<Self, UrlError> {
+        Self::read(text, &[], &mut Vec::new())
+    }
+}
+
+impl ServerUrl {
+    /// Parses a URL that may name several hosts, `postgres://user@a:5432,b:5432/database`, and have these additional
+    /// parameters; returns a URL for each host, and the values of those parameters.
+    pub fn several(text: &str, parameters: &[&str]) -> Result<(Vec<Self>, Vec<(String, String)>), UrlError> {
+        let begin = text.find("://").map_or(0, |at| at + 3);
+        let authority = &text[begin..];
+        let authority = &authority[..authority.find(['/', '?', '#']).unwrap_or(authority.len())];
+        let hosts = authority.rfind('@').map_or(authority, |at| &authority[at + 1..]);
+        let begin = begin + authority.len() - hosts.len();
+        let (before, after) = (&text[..begin], &text[begin + hosts.len()..]);
+        let mut values = Vec::new();
+        let servers = hosts.split(',').map(|host| {
+            values.clear();
+            Self::read(&format!("{before}{host}{after}"), parameters, &mut values)
+        });
+        Ok((servers.collect::<Result<_, _>>()?, values))
+    }
+
+    fn read(text: &str, parameters: &[&str], values: &mut Vec<(String, String)>) -> Result<Self, UrlError> {
         let url = Url::parse(text).map_err(|error| UrlError::Url {
             reason: error.to_string(),
         })?;
@@ -214,6 +242,7 @@ impl std::str::FromStr for ServerUrl {
                 "application_name" => read.application = value.into_owned(),
                 "sslrootcert" => roots = Some(value.into_owned()),
                 "sslmode" => sslmode = value.into_owned(),
+                name if parameters.contains(&name) => values.push((name.to_owned(), value.into_owned())),
                 _ => {
                     return Err(UrlError::Parameter {
                         name: name.into_owned(),
@@ -257,6 +286,24 @@ mod tests {
             "postgres://a%40b:p%3Aq@[::1]:99/d%2Fe?sslmode=disable&application_name=x"
         );
         assert_eq!(told.parse(), Ok(read), "for whoever is to connect");
+    }
+
+    #[test]
+    fn a_url_with_several_hosts_is_one_for_each() {
+        let several = |text| ServerUrl::several(text, &["schema"]).map_err(|error| error.to_string());
+        let (servers, values) =
+            several("postgres://u:a%2Cb@a:1,b,[::1]:2/d?schema=s&sslmode=disable").unwrap();
+        let servers: Vec<String> = servers.iter().map(ServerUrl::with_password).collect();
+        let expected =
+            ["a:1", "b:5432", "[::1]:2"].map(|host| format!("postgres://u:a%2Cb@{host}/d?sslmode=disable"));
+        assert_eq!(servers, expected);
+        assert_eq!(values, [("schema".to_owned(), "s".to_owned())]);
+        let (servers, values) = several("postgres://u@h/d").unwrap();
+        assert_eq!((servers.len(), values.len()), (1, 0));
+        for wrong in ["postgres://u@a,,b/d", "postgres://u@a:x,b/d", "nothing", ""] {
+            assert!(several(wrong).is_err(), "{wrong}");
+        }
+        assert!(several("postgres://u@a,b/d?pool=5").unwrap_err().contains("pool"));
     }
 
     #[test]

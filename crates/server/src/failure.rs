@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use forebay_auth::LoginError;
 use forebay_records::{Denial, RecordsError, StatementError};
-use forebay_store::{KeyError, StoreError};
+use forebay_store::{DatabaseError, KeyError, StoreError};
 use forebay_workflow::{FailureKind, WorkflowFailure};
 
 mod jobs;
@@ -204,7 +204,18 @@ impl StoreFailure {
             StoreError::Full { .. } => 507,
             StoreError::TooManyReaders { .. }
             | StoreError::TooManyLocks { .. }
-            | StoreError::SnapshotTooOld { .. } => 503,
+            | StoreError::SnapshotTooOld { .. }
+            | StoreError::Moved => 503,
+            StoreError::Database { error, .. } => match error {
+                DatabaseError::Unreachable { .. }
+                | DatabaseError::Late { .. }
+                | DatabaseError::ReadOnly
+                | DatabaseError::Full { .. }
+                | DatabaseError::Conflict { .. } => 503,
+                DatabaseError::CommitUnknown { .. }
+                | DatabaseError::Address { .. }
+                | DatabaseError::Other { .. } => 500,
+            },
             StoreError::WritesAlready
             | StoreError::Broken
             | StoreError::NotFlushed { .. }
@@ -220,6 +231,8 @@ impl StoreFailure {
             | StoreError::InUse { .. }
             | StoreError::Replay { .. }
             | StoreError::File { .. }
+            | StoreError::InDatabase { .. }
+            | StoreError::Copy { .. }
             | StoreError::Engine { .. } => 500,
         }
     }
@@ -231,7 +244,14 @@ impl fmt::Display for StoreFailure {
             *self.0,
             StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. } | StoreError::InDoubt { .. }
         );
-        if self.status() != 500 || concerns_clients {
+        // Where the database is, is no client's business.
+        if let StoreError::Database { error, .. } = &*self.0 {
+            match error {
+                DatabaseError::CommitUnknown { .. } => formatter
+                    .write_str("whether the change was made is not known; read it before it is made again"),
+                _ => formatter.write_str("the store's database does not do its work; the log says why"),
+            }
+        } else if self.status() != 500 || concerns_clients {
             self.0.fmt(formatter)
         } else {
             formatter.write_str("the store fails; the log says why")
@@ -500,7 +520,10 @@ impl Refusal {
     /// Logs the error if its cause lies in the server rather than in the request. Returns whether it was logged.
     pub(crate) fn log(&self, request_id: &str) -> bool {
         match self {
-            Self::Store(failure) if failure.status() == 500 => {
+            Self::Store(failure)
+                if failure.status() == 500
+                    || matches!(*failure.0, StoreError::Database { .. }) =>
+            {
                 let cause = with_causes(&*failure.0);
                 tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
                 true

@@ -282,7 +282,9 @@ impl Server {
         let cluster = cluster
             .map(|options| Cluster::start(options, mailbox))
             .transpose()?;
-        let of_store = || Some(Arc::clone(store.as_ref()?) as Arc<dyn JobStorage>);
+        // No configuration keeps jobs in a store that other servers share.
+        let own_store = store.as_ref().filter(|store| !store.is_remote());
+        let of_store = || Some(Arc::clone(own_store?) as Arc<dyn JobStorage>);
         let of_cluster = config
             .cluster
             .as_ref()

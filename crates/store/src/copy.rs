@@ -41,6 +41,10 @@ impl Store {
         compact: bool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, StoreError> {
+        let disk = self
+            .shared
+            .disk()
+            .ok_or(StoreError::InDatabase { what: "backup" })?;
         folder::make(to)
             // The engine makes the copy readable by the group, so the folder protects it until the mode is set below.
             .and_then(|()| fs::set_permissions(to, Permissions::from_mode(FOLDER_MODE)))
@@ -52,7 +56,7 @@ impl Store {
             let copying = scope.spawn(|| {
                 // Dropping the sender tells the waiting side that the copy has ended.
                 let _ended = ended;
-                self.shared.disk.environment.copy(&file, compact)
+                disk.environment.copy(&file, compact)
             });
             // The engine reports no progress, so the file's size is polled.
             while end.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {

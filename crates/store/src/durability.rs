@@ -27,8 +27,7 @@ use crate::{
     checkpoint::{self, Checkpoints},
     error::StoreError,
     recovery,
-    sys::{Environment, Transaction},
-    tree::Tables,
+    sys::{Environment, Table, Transaction},
 };
 
 /// When the file nears its maximum size, the engine itself checkpoints earlier commits. If a transaction begins with
@@ -63,7 +62,8 @@ impl Durability {
 pub(crate) struct Disk {
     pub(crate) environment: Arc<Environment>,
     pub(crate) log: Log,
-    tables: Tables,
+    /// Table of the metadata.
+    pub(crate) meta: Table,
     read_only: bool,
     flushed: AtomicU64,
     /// Error of this process's last commit, if it failed.
@@ -84,11 +84,11 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(environment: Arc<Environment>, log: Log, tables: Tables, read_only: bool) -> Self {
+    pub(crate) fn new(environment: Arc<Environment>, log: Log, meta: Table, read_only: bool) -> Self {
         Self {
             environment,
             log,
-            tables,
+            meta,
             read_only,
             flushed: AtomicU64::new(0),
             commit_failure: Mutex::new(None),
@@ -175,7 +175,7 @@ impl Disk {
     pub(crate) fn probe(&self) -> Result<(), StoreError> {
         let mut work = self.begin()?;
         self.log.check_room(End::of(&work)?)?;
-        recovery::mark(&mut work, self.tables)?;
+        recovery::mark(&mut work, self.meta)?;
         work.commit()?;
         *self.commit_failure.lock() = None;
         self.flush().map(|_| ())
@@ -188,6 +188,11 @@ impl Disk {
             self.flush_log(end, work.id() - 1)?;
         }
         Ok(())
+    }
+
+    /// The last commit. Bounds every wait for a flush, because a commit that does not exist would never be flushed.
+    pub(crate) fn last_commit(&self) -> Result<u64, StoreError> {
+        Ok(self.environment.info()?.last_transaction)
     }
 
     /// The last commit known to this process to be on the disk.

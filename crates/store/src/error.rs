@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{json::JsonError, key::KeyError};
+use crate::{database::DatabaseError, json::JsonError, key::KeyError};
 
 /// [`StoreError::Full`]'s reason when a transaction writes more than it may.
 pub(crate) const TRANSACTION_FULL: &str = "one transaction can write 1 GiB";
@@ -235,6 +235,31 @@ pub enum StoreError {
         #[source]
         source: std::io::Error,
     },
+    /// An error of the store's database.
+    #[error("the store's database{}{server}: {error}", if server.is_empty() { "" } else { " " })]
+    Database {
+        /// Its URL, without the password.
+        server: String,
+        /// What went wrong.
+        error: DatabaseError,
+    },
+    /// A commit came between two reads that must be of one state; they can be repeated.
+    #[error("the store has changed between two reads that belong together; read again")]
+    Moved,
+    /// What only a store in a folder has.
+    #[error(
+        "the store is in a database, which has no {what}: use `forebay store copy`, or the database's own means"
+    )]
+    InDatabase {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A copy of a store that cannot be made, or is none.
+    #[error("cannot copy the store: {reason}")]
+    Copy {
+        /// What is wrong with the place to copy to, as a sentence about it.
+        reason: String,
+    },
     /// Any other error of the engine.
     #[error("the engine cannot {what}: {text} ({code})")]
     Engine {
@@ -289,6 +314,10 @@ impl StoreError {
             | Self::OpenAlready { .. }
             | Self::InUse { .. }
             | Self::File { .. }
+            | Self::Database { .. }
+            | Self::Moved
+            | Self::InDatabase { .. }
+            | Self::Copy { .. }
             | Self::Engine { .. } => false,
         }
     }

@@ -15,10 +15,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     clock,
     durability::Durability,
+    engine::{Seek, Transaction},
     error::StoreError,
     key::{Key, within},
     store::{Shared, Store},
-    sys::{Seek, Transaction},
     transaction::Read as _,
     tree::Tables,
 };
@@ -95,10 +95,7 @@ pub(crate) fn clear(
 
 /// Whether any node has an expiry time.
 pub(crate) fn any(transaction: &Transaction, tables: Tables) -> Result<bool, StoreError> {
-    Ok(transaction
-        .cursor(tables.due)?
-        .seek(Seek::AtLeast, &[])?
-        .is_some())
+    Ok(!transaction.is_empty(tables.due)?)
 }
 
 /// The node that expires first and its time, if that is not after `by_ms`.
@@ -107,6 +104,9 @@ pub(crate) fn due(
     tables: Tables,
     by_ms: u64,
 ) -> Result<Option<(Key, u64)>, StoreError> {
+    if !any(transaction, tables)? {
+        return Ok(None);
+    }
     let found = transaction.cursor(tables.due)?.seek(Seek::AtLeast, &[])?;
     let due = found.and_then(|(entry, _)| entry.split_first_chunk::<8>());
     let due = due.map(|(at, key)| (Key::from_encoded(key), u64::from_be_bytes(*at)));
@@ -121,7 +121,7 @@ pub(crate) fn forget(
     at_ms: u64,
 ) -> Result<(), StoreError> {
     let entry = [&at_ms.to_be_bytes(), key.as_bytes()].concat();
-    transaction.delete(tables.due, &entry).map(|_| ())
+    transaction.delete(tables.due, &entry)
 }
 
 /// Removes expired nodes, on a thread of its own.
@@ -190,7 +190,7 @@ impl crate::transaction::Transaction {
 pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {
     let mut count = 0;
     let mut batch = BATCH;
-    while store.snapshot()?.is_due(by_ms)? {
+    while store.read(|reader| reader.is_due(by_ms))? {
         let mut transaction = store.begin()?;
         let mut removed = 0;
         let mut stuck = None;

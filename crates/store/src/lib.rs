@@ -9,9 +9,11 @@ mod checkpoint;
 mod clock;
 mod compact;
 mod copy;
+mod database;
 mod decimal;
 mod digest;
 pub mod durability;
+mod engine;
 mod error;
 mod expiry;
 pub mod facade;
@@ -28,6 +30,7 @@ mod opening;
 mod patch;
 mod recovery;
 mod store;
+mod store_copy;
 #[allow(unsafe_code, reason = "the engine is C; this folder is where that stays")]
 mod sys;
 mod transaction;
@@ -37,6 +40,7 @@ pub mod verify;
 
 pub use compact::{Compacted, compact};
 pub use copy::Progress;
+pub use database::{DatabaseError, DatabaseUrl, is_url};
 pub use digest::digest;
 pub use durability::Durability;
 pub use error::StoreError;
@@ -45,6 +49,7 @@ pub use key::{Key, KeyError, Subscript};
 pub use locks::Locks;
 pub use opening::{Options, VALUE_BYTES_LIMIT};
 pub use store::{Stats, Store};
+pub use store_copy::{Copied, copy_store};
 pub use transaction::{Read, Snapshot, Transaction};
 pub use tree::{
     Defined,

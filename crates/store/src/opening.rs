@@ -16,11 +16,13 @@ use parking_lot::Mutex;
 
 use crate::{
     changes::{self, Log},
+    database::{self, Database, DatabaseUrl},
     durability::{Disk, Durability, Flusher},
+    engine::Table,
     error::StoreError,
     folder::{self, Exposed},
     recovery,
-    store::{Shared, Store},
+    store::{Home, Shared, Store},
     sys::{self, Environment, Opening},
     tree::Tables,
 };
@@ -127,7 +129,10 @@ static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Shared>>>> = LazyLock::new(Mut
 impl Store {
     /// The options with which this process has the store in a folder open; `None` if it is not open.
     pub fn opened(path: &Path) -> Option<Options> {
-        let path = path.canonicalize().ok()?;
+        let path = match DatabaseUrl::of(path) {
+            Some(address) => address.ok()?.to_string().into(),
+            None => path.canonicalize().ok()?,
+        };
         let shared = OPEN.lock().get(&path).and_then(Weak::upgrade)?;
         Some(shared.options)
     }
@@ -135,12 +140,27 @@ impl Store {
     /// Restricts the files in a store's folder to its owner. Returns those that were open to others: created by an
     /// earlier version of this program, or copied there.
     pub fn restrict(path: &Path) -> Result<Vec<Exposed>, StoreError> {
+        if DatabaseUrl::of(path).is_some() {
+            return Ok(Vec::new());
+        }
         folder::restrict(path).map_err(StoreError::file("look into", path))
     }
 
-    /// Opens the store in a folder. Opening the same folder again in a process returns the same store; different
-    /// options are an error.
+    /// Opens the store in a folder, or in the database whose URL the path is. Opening the same again in a process returns
+    /// the same store; different options are an error.
     pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        if let Some(address) = DatabaseUrl::of(path) {
+            let address = address?;
+            return Self::open_once(address.to_string().into(), options, |path| {
+                let database = Database::open(&address, options)?;
+                Ok(Arc::new(Shared::new(
+                    path.to_owned(),
+                    *options,
+                    Home::Database(database),
+                    database_tables(options),
+                )))
+            });
+        }
         check_tree(path)?;
         if options.create && !options.read_only {
             folder::make(path).map_err(StoreError::file("make the folder", path))?;
@@ -148,6 +168,21 @@ impl Store {
             return Err(StoreError::Absent { path: path.into() });
         }
         let path = path.canonicalize().map_err(StoreError::file("find", path))?;
+        Self::open_once(path, options, |path| {
+            let shared = Arc::new(open_when_free(path, *options)?);
+            if let Home::Folder { disk, .. } = &shared.home {
+                recovery::recover(&shared, disk, path)?;
+            }
+            Ok(shared)
+        })
+    }
+
+    /// The store that is open already, or else a new opening.
+    fn open_once(
+        path: PathBuf,
+        options: &Options,
+        open_new: impl FnOnce(&Path) -> Result<Arc<Shared>, StoreError>,
+    ) -> Result<Self, StoreError> {
         let mut open = OPEN.lock();
         if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
             return match shared.options.other(options) {
@@ -160,8 +195,7 @@ impl Store {
                 }),
             };
         }
-        let shared = Arc::new(open_when_free(&path, *options)?);
-        recovery::recover(&shared, &path)?;
+        let shared = open_new(&path)?;
         if options.lead && !options.read_only {
             shared.start_to_sweep()?;
         }
@@ -236,9 +270,9 @@ fn open_files(path: PathBuf, options: Options) -> Result<Shared, StoreError> {
             reader_age_max: options.reader_age_max,
         },
     )?;
-    let tables = prepare(&environment, &path, &options)?;
+    let (tables, meta) = prepare(&environment, &path, &options)?;
     let log = Log::new(&path, options.changes_bytes_max, options.lead);
-    let disk = Arc::new(Disk::new(environment, log, tables, options.read_only));
+    let disk = Arc::new(Disk::new(environment, log, meta, options.read_only));
     let flusher = if options.read_only {
         None
     } else {
@@ -247,11 +281,15 @@ fn open_files(path: PathBuf, options: Options) -> Result<Shared, StoreError> {
             options.lead.then_some(options.flush_interval),
         )?)
     };
-    Ok(Shared::new(path, options, disk, tables, flusher))
+    Ok(Shared::new(path, options, Home::Folder { disk, flusher }, tables))
 }
 
 /// Opens the tables, creating them in a new store, and checks the format.
-fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Result<Tables, StoreError> {
+fn prepare(
+    environment: &Arc<Environment>,
+    path: &Path,
+    options: &Options,
+) -> Result<(Tables, sys::Table), StoreError> {
     const FORMAT_KEY: &[u8] = b"format";
     let wrong = |found: String| StoreError::Format {
         path: path.into(),
@@ -263,15 +301,17 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
             let table = transaction.table(name, create)?;
             table.ok_or_else(|| wrong(format!("without the table {}", name.to_string_lossy())))
         };
-        Ok::<_, StoreError>(Tables {
-            nodes: table(c"nodes")?,
-            meta: table(c"meta")?,
-            index: table(c"index")?,
-            expiry: table(c"expiry")?,
-            due: table(c"due")?,
+        let meta = table(c"meta")?;
+        let tables = Tables {
+            nodes: Table::Embedded(table(c"nodes")?),
+            meta: Table::Embedded(meta),
+            index: Table::Embedded(table(c"index")?),
+            expiry: Table::Embedded(table(c"expiry")?),
+            due: Table::Embedded(table(c"due")?),
             pack_bytes_max: options.pack_bytes_max,
             value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_LIMIT),
-        })
+        };
+        Ok::<_, StoreError>((tables, meta))
     };
     let snapshot = environment.read()?;
     if let Some(meta) = snapshot.table(c"meta", false)? {
@@ -291,11 +331,25 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
         return Err(StoreError::Absent { path: path.into() });
     }
     let mut transaction = environment.write()?;
-    let tables = open(&transaction, true)?;
-    transaction.put(tables.meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
-    recovery::mark(&mut transaction, tables)?;
+    let (tables, meta) = open(&transaction, true)?;
+    transaction.put(meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
+    recovery::mark(&mut transaction, meta)?;
     transaction.commit()?;
     environment.flushing(|| environment.write()?.flush_before())?;
     folder::flush(path).map_err(StoreError::file("flush", path))?;
-    Ok(tables)
+    Ok((tables, meta))
+}
+
+/// The tables of a store in a database.
+fn database_tables(options: &Options) -> Tables {
+    let table = Table::Database;
+    Tables {
+        nodes: table(database::Table::Nodes),
+        meta: table(database::Table::Meta),
+        index: table(database::Table::Index),
+        expiry: table(database::Table::Expiry),
+        due: table(database::Table::Due),
+        pack_bytes_max: options.pack_bytes_max,
+        value_bytes_max: options.value_bytes_max.min(database::VALUE_BYTES_LIMIT),
+    }
 }

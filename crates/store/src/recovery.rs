@@ -17,12 +17,12 @@ use std::{
 };
 
 use crate::{
-    changes::{Change, ChangeWalk, End},
+    changes::{Change, End, FileWalk},
+    durability::Disk,
     error::StoreError,
     store::Shared,
     sys,
     transaction::Transaction,
-    tree::Tables,
 };
 
 const BOOT_KEY: &[u8] = b"boot";
@@ -38,23 +38,23 @@ const COMMIT_MAX: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Replays what only the log has. Must run before any other use of an opened store.
-pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
+pub(crate) fn recover(shared: &Arc<Shared>, disk: &Disk, store: &Path) -> Result<(), StoreError> {
     if shared.options.read_only {
-        check_whole(shared, store)?;
+        check_whole(disk, store)?;
     } else {
-        replay(shared, store)?;
+        replay(shared, disk, store)?;
     }
-    shared.disk.set_recovered();
+    disk.set_recovered();
     Ok(())
 }
 
 /// Checks that the tree of a read-only store has every commit. A record after the end may be a commit in progress; the
 /// end then moves soon.
-fn check_whole(shared: &Shared, store: &Path) -> Result<(), StoreError> {
+fn check_whole(disk: &Disk, store: &Path) -> Result<(), StoreError> {
     let until = Instant::now() + COMMIT_MAX;
     let mut first = None;
     loop {
-        let end = End::of(&shared.disk.environment.read()?)?;
+        let end = End::of(&disk.environment.read()?)?;
         if *first.get_or_insert(end) != end || Beyond::new(store, end)?.next()?.is_none() {
             return Ok(());
         }
@@ -65,14 +65,12 @@ fn check_whole(shared: &Shared, store: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn replay(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
-    let disk = &shared.disk;
+fn replay(shared: &Arc<Shared>, disk: &Disk, store: &Path) -> Result<(), StoreError> {
+    let meta = disk.meta;
     let boot = boot();
     let is_this_run = |known: Option<&[u8]>| !boot.is_empty() && known == Some(&boot);
     let snapshot = disk.environment.read()?;
-    if is_this_run(snapshot.get(shared.tables.meta, BOOT_KEY)?)
-        && !disk.log.has_beyond(End::of(&snapshot)?)?
-    {
+    if is_this_run(snapshot.get(meta, BOOT_KEY)?) && !disk.log.has_beyond(End::of(&snapshot)?)? {
         return Ok(());
     }
     drop(snapshot);
@@ -81,18 +79,18 @@ fn replay(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
         let mut work = disk.begin()?;
         let mut beyond = Beyond::new(store, End::of(&work)?)?;
         let Some(mut change) = beyond.next()? else {
-            if is_this_run(work.get(shared.tables.meta, BOOT_KEY)?) {
+            if is_this_run(work.get(meta, BOOT_KEY)?) {
                 return disk.clear_beyond(End::of(&work)?);
             }
             // A commit whose record is about to be cut off may exist only in the tree, so the tree is flushed first.
             let (_, end) = disk.checkpoint_before(&work)?;
             disk.cut_log(end)?;
-            mark(&mut work, shared.tables)?;
+            mark(&mut work, meta)?;
             work.commit()?;
             disk.checkpoint()?;
             return Ok(());
         };
-        let mut transaction = Transaction::again(Arc::clone(shared), work);
+        let mut transaction = Transaction::again(Arc::clone(shared), work.into());
         let mut written = 0;
         for _ in 0..BATCH {
             for operation in &change.operations {
@@ -112,8 +110,8 @@ fn replay(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
 }
 
 /// Records the boot in which the log has been checked up to the tree's end: a power cut may have left a gap there.
-pub(crate) fn mark(work: &mut sys::Transaction, tables: Tables) -> Result<(), StoreError> {
-    work.put(tables.meta, BOOT_KEY, &[&boot()])
+pub(crate) fn mark(work: &mut sys::Transaction, meta: sys::Table) -> Result<(), StoreError> {
+    work.put(meta, BOOT_KEY, &[&boot()])
 }
 
 fn boot() -> Vec<u8> {
@@ -125,7 +123,7 @@ fn boot() -> Vec<u8> {
 /// cannot be understood is an error, because it and those after it may be acknowledged commits.
 struct Beyond<'a> {
     store: &'a Path,
-    walk: ChangeWalk,
+    walk: FileWalk,
     end: End,
 }
 
@@ -133,24 +131,24 @@ impl<'a> Beyond<'a> {
     fn new(store: &'a Path, end: End) -> Result<Self, StoreError> {
         Ok(Self {
             store,
-            walk: ChangeWalk::behind(store, end)?,
+            walk: FileWalk::behind(store, end)?,
             end,
         })
     }
 
     fn next(&mut self) -> Result<Option<Change>, StoreError> {
-        match self.walk.next() {
-            None => Ok(None),
-            Some(Err(StoreError::ChangesGone { since, oldest })) => Err(StoreError::ForeignLog {
+        match self.walk.next_change() {
+            Ok(None) => Ok(None),
+            Err(StoreError::ChangesGone { since, oldest }) => Err(StoreError::ForeignLog {
                 path: self.store.into(),
                 since,
                 oldest,
             }),
-            Some(Ok(change)) => {
+            Ok(Some(change)) => {
                 self.end = self.walk.place().expect("a change came from a segment");
                 Ok(Some(change))
             }
-            Some(Err(error)) => Err(error),
+            Err(error) => Err(error),
         }
     }
 

@@ -10,16 +10,20 @@ use parking_lot::Mutex;
 use crate::{
     changes::{Change, ChangeWalk},
     clock,
+    database::{Database, DatabaseWalk},
     durability::{Disk, Durability, Flusher},
+    engine,
     error::StoreError,
     expiry::{self, Sweeper},
     locks::Locks,
     opening::Options,
-    sys::{self, Parked},
+    sys::Parked,
     transaction::{Snapshot, Transaction},
-    tree::Tables,
+    tree::{Reader, Tables},
 };
 
+/// How often a function of [`Store::transact`] is run.
+const RUNS_MAX: u32 = 3;
 /// Most idle snapshots kept for reuse.
 const PARKED_MAX: usize = 16;
 
@@ -34,14 +38,24 @@ pub struct Store {
 pub(crate) struct Shared {
     path: PathBuf,
     pub(crate) options: Options,
-    pub(crate) disk: Arc<Disk>,
+    pub(crate) home: Home,
     pub(crate) tables: Tables,
     parked: Mutex<Vec<Parked>>,
-    flusher: Option<Flusher>,
     sweeper: OnceLock<Sweeper>,
 }
 
-/// Figures about a store as a whole.
+/// Where a store is kept.
+#[derive(Debug)]
+pub(crate) enum Home {
+    /// In the files of a folder.
+    Folder {
+        disk: Arc<Disk>,
+        flusher: Option<Flusher>,
+    },
+    Database(Arc<Database>),
+}
+
+/// Figures about a store as a whole. Those of pages and readers are 0 in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Size of the file, in bytes.
@@ -64,10 +78,27 @@ impl Store {
     /// A consistent view of the current state. It does not change and can be read for [`Options::reader_age_max`];
     /// while it is held, space cannot be reused.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let snapshot = self.later_snapshot()?;
+        snapshot.take()?;
+        Ok(snapshot)
+    }
+
+    /// Runs reads of one state, the latest. In a database they may be [repeated](Snapshot::run), and a single one is a
+    /// single statement there.
+    pub fn read<T, E: From<StoreError>>(
+        &self,
+        question: impl FnMut(&Reader<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.later_snapshot()?.run(question)
+    }
+
+    /// A snapshot that, in a database, is taken only when it is first read.
+    pub(crate) fn later_snapshot(&self) -> Result<Snapshot, StoreError> {
         let parked = self.shared.parked.lock().pop();
-        let transaction = match parked {
-            Some(parked) => parked.renew()?,
-            None => self.shared.disk.environment.read()?,
+        let transaction = match (parked, &self.shared.home) {
+            (Some(parked), _) => parked.renew()?.into(),
+            (None, Home::Folder { disk, .. }) => disk.environment.read()?.into(),
+            (None, Home::Database(database)) => database.snapshot().into(),
         };
         Ok(Snapshot::new(Arc::clone(&self.shared), transaction))
     }
@@ -77,54 +108,74 @@ impl Store {
         Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
     }
 
-    fn work(&self) -> Result<sys::Transaction, StoreError> {
+    pub(crate) fn work(&self) -> Result<engine::Transaction, StoreError> {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
-        self.shared.disk.begin()
+        Ok(match &self.shared.home {
+            Home::Folder { disk, .. } => disk.begin()?.into(),
+            Home::Database(database) => database.write()?.into(),
+        })
     }
 
-    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails.
+    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails. A
+    /// database may end the transaction for no fault of the function, as by a fail-over; it is then run again.
     pub fn transact<T, E: From<StoreError>>(
         &self,
-        work: impl FnOnce(&mut Transaction) -> Result<T, E>,
+        mut work: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut transaction = self.begin()?;
-        let outcome = work(&mut transaction)?;
-        transaction.commit(self.shared.options.durability)?;
-        Ok(outcome)
+        let mut runs = 1;
+        loop {
+            let mut transaction = self.begin()?;
+            let outcome = work(&mut transaction)?;
+            match transaction.commit(self.shared.options.durability) {
+                Err(StoreError::Database { error, .. }) if error.is_passing() && runs < RUNS_MAX => runs += 1,
+                committed => return Ok(committed.map(|_| outcome)?),
+            }
+        }
     }
 
     /// Makes every commit before the call durable.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.shared.disk.flush().map(|_| ())
+        self.shared.disk().map_or(Ok(()), |disk| disk.flush().map(drop))
     }
 
     /// Flushes the tree itself to the disk. Commits are durable without that; it bounds what must be replayed after a
     /// power cut. Waits until no other transaction writes. A leading process does this on its own.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
-        self.shared.disk.checkpoint().map(|_| ())
+        self.shared
+            .disk()
+            .map_or(Ok(()), |disk| disk.checkpoint().map(drop))
     }
 
     /// Why this process cannot write: the error of a failed flush, after which the store must be reopened, or the error
     /// of the last commit. A leading process retries a commit every second while commits fail. `None` while writes
     /// work.
     pub fn write_failure(&self) -> Option<String> {
-        let disk = &self.shared.disk;
-        let flush = disk.environment.flush_failure().map(str::to_owned);
-        flush.or_else(|| disk.commit_failure())
+        match &self.shared.home {
+            Home::Folder { disk, .. } => {
+                let flush = disk.environment.flush_failure().map(str::to_owned);
+                flush.or_else(|| disk.commit_failure())
+            }
+            Home::Database(database) => database.commit_failure(),
+        }
     }
 
     /// Changes of the commits after `since`, oldest first, up to now. The first commit that changes something is number
     /// 1.
     pub fn changes(&self, since: u64) -> Result<ChangeWalk, StoreError> {
-        let snapshot = self.snapshot()?;
-        ChangeWalk::new(&self.shared.path, Some(snapshot.log_end()?), since)
+        let end = self.later_snapshot()?.log_end()?;
+        match &self.shared.home {
+            Home::Folder { .. } => ChangeWalk::new(&self.shared.path, end, since),
+            Home::Database(database) => {
+                DatabaseWalk::new(database, end.sequence, since).map(ChangeWalk::from)
+            }
+        }
     }
 
     /// Extends a walk over changes to those made since.
     pub fn follow(&self, walk: &mut ChangeWalk) -> Result<(), StoreError> {
-        walk.extend(self.snapshot()?.log_end()?)
+        walk.extend(self.later_snapshot()?.log_end()?)
     }
 
     /// Replays the changes of another store's log after this store's last one, until `wanted` returns false: restores a
@@ -169,16 +220,22 @@ impl Store {
     /// is the last commit known to be on the disk. A commit number in the future stands for the last commit. The
     /// function must not block.
     pub fn when_flushed(&self, commit: u64, call: impl FnOnce(Result<u64, StoreError>) + Send + 'static) {
-        match (&self.shared.flusher, self.shared.last_commit()) {
+        let Home::Folder { disk, flusher } = &self.shared.home else {
+            // Every commit of a database that has been confirmed is.
+            return call(Ok(commit));
+        };
+        match (flusher, disk.last_commit()) {
             (Some(flusher), Ok(last)) => flusher.when_flushed(commit.min(last), Box::new(call)),
-            (None, Ok(_)) => call(self.shared.disk.flush()),
+            (None, Ok(_)) => call(disk.flush()),
             (_, Err(error)) => call(Err(error)),
         }
     }
 
     /// Frees the reader slots of processes that have died; returns how many.
     pub fn clear_dead_readers(&self) -> Result<u32, StoreError> {
-        self.shared.disk.environment.clear_dead_readers()
+        self.shared
+            .disk()
+            .map_or(Ok(0), |disk| disk.environment.clear_dead_readers())
     }
 
     /// Removes every expired node; returns how many. A leading process does this on its own.
@@ -188,24 +245,51 @@ impl Store {
 
     /// Creates an owner of locks.
     pub fn locks(&self) -> Result<Locks, StoreError> {
-        Locks::open(&self.shared.path)
+        match &self.shared.home {
+            Home::Folder { .. } => Locks::open(&self.shared.path),
+            Home::Database(database) => Locks::in_database(database),
+        }
     }
 
     /// Current figures about the store.
     pub fn stats(&self) -> Result<Stats, StoreError> {
-        let info = self.shared.disk.environment.info()?;
+        let disk = match &self.shared.home {
+            Home::Folder { disk, .. } => disk,
+            Home::Database(database) => {
+                return Ok(Stats {
+                    file_bytes: 0,
+                    map_max: 0,
+                    page_bytes: 0,
+                    last_commit: database.last_seen(),
+                    readers: 0,
+                    flushed_commit: database.last_seen(),
+                    not_checkpointed_bytes: 0,
+                });
+            }
+        };
+        let info = disk.environment.info()?;
         Ok(Stats {
             file_bytes: info.file_bytes,
             map_max: info.map_max,
             page_bytes: info.page_bytes,
             last_commit: info.last_transaction,
             readers: info.readers,
-            flushed_commit: self.shared.disk.flushed(),
+            flushed_commit: disk.flushed(),
             not_checkpointed_bytes: info.unsynced_bytes,
         })
     }
 
-    /// The store's folder.
+    /// Longest value or document that may be written.
+    pub fn value_bytes_max(&self) -> usize {
+        self.shared.tables.value_bytes_max
+    }
+
+    /// Whether it is in a database, so that reading waits for the network.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.shared.home, Home::Database(_))
+    }
+
+    /// The store's folder, or the URL of its database without the password.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
@@ -217,20 +301,13 @@ impl Store {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        path: PathBuf,
-        options: Options,
-        disk: Arc<Disk>,
-        tables: Tables,
-        flusher: Option<Flusher>,
-    ) -> Self {
+    pub(crate) fn new(path: PathBuf, options: Options, home: Home, tables: Tables) -> Self {
         Self {
             path,
             options,
-            disk,
+            home,
             tables,
             parked: Mutex::default(),
-            flusher,
             sweeper: OnceLock::new(),
         }
     }
@@ -242,16 +319,22 @@ impl Shared {
         Ok(())
     }
 
-    /// The last commit. Bounds every wait for a flush, because a commit that does not exist would never be flushed.
-    fn last_commit(&self) -> Result<u64, StoreError> {
-        Ok(self.disk.environment.info()?.last_transaction)
+    /// The files, unless it is in a database.
+    pub(crate) fn disk(&self) -> Option<&Arc<Disk>> {
+        match &self.home {
+            Home::Folder { disk, .. } => Some(disk),
+            Home::Database(_) => None,
+        }
     }
 
     pub(crate) fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
-        let commit = commit.min(self.last_commit()?);
-        match &self.flusher {
-            Some(flusher) => flusher.wait(commit),
-            None => self.disk.flush().map(|_| ()),
+        match &self.home {
+            Home::Folder {
+                disk,
+                flusher: Some(flusher),
+            } => flusher.wait(commit.min(disk.last_commit()?)),
+            Home::Folder { disk, flusher: None } => disk.flush().map(drop),
+            Home::Database(_) => Ok(()),
         }
     }
 

@@ -5,6 +5,7 @@ use std::{borrow::Cow, marker::PhantomData, mem, sync::Arc};
 use crate::{
     changes::{End, Journal, JournalMark, Kind, Operation},
     durability::Durability,
+    engine,
     error::{StoreError, TRANSACTION_FULL},
     expiry,
     index::{self, Catalogue, Definition, Place, Query, QueryWalk, Reach, Upkeep},
@@ -149,43 +150,77 @@ impl Read for Reader<'_> {
     }
 }
 
+/// How often reads are run that are to be repeated.
+const RUNS_MAX: u32 = 3;
+const REPLAYED: &str = "only the log of a folder is replayed when it is opened";
+
 /// A read-only view of one state of the store.
 #[derive(Debug)]
 pub struct Snapshot {
     shared: Arc<Shared>,
     /// `None` only while the snapshot is being dropped.
-    transaction: Option<sys::Transaction>,
+    transaction: Option<engine::Transaction>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>, transaction: sys::Transaction) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, transaction: engine::Transaction) -> Self {
         Self {
             shared,
             transaction: Some(transaction),
         }
     }
 
-    fn transaction(&self) -> &sys::Transaction {
+    fn transaction(&self) -> &engine::Transaction {
         self.transaction
             .as_ref()
             .expect("a snapshot lasts until it is dropped")
     }
 
+    /// Frees the memory of what has been read, which a snapshot of a database keeps.
+    pub(crate) fn forget_read(&mut self) {
+        self.transaction_mut().forget_read();
+    }
+
+    /// Takes the snapshot now, if that has not happened yet.
+    pub(crate) fn take(&self) -> Result<(), StoreError> {
+        self.transaction().take()
+    }
+
     /// Lets others reuse the space that the snapshot pins, if they need it. It must be woken before it is read again.
-    pub(crate) fn rest(&self) -> Result<(), StoreError> {
-        self.transaction().rest()
+    pub(crate) fn rest(&mut self) -> Result<(), StoreError> {
+        self.transaction_mut().rest()
     }
 
     /// Refreshes a resting snapshot to the latest state.
     pub(crate) fn wake(&mut self) -> Result<(), StoreError> {
+        self.transaction_mut().wake()
+    }
+
+    /// Runs reads, again on a later state if another commit came between the first ones, or a connection was lost: a
+    /// store in a database then answers a single read with a single statement.
+    pub fn run<T, E>(&mut self, mut question: impl FnMut(&Reader<'_>) -> Result<T, E>) -> Result<T, E> {
+        self.transaction_mut().set_repeatable(true);
+        let mut runs = 1;
+        loop {
+            let outcome = question(&self.reader());
+            let transaction = self.transaction_mut();
+            if runs == RUNS_MAX || !transaction.must_repeat() {
+                transaction.set_repeatable(false);
+                return outcome;
+            }
+            runs += 1;
+            transaction.begin_again();
+        }
+    }
+
+    fn transaction_mut(&mut self) -> &mut engine::Transaction {
         self.transaction
             .as_mut()
             .expect("a snapshot lasts until it is dropped")
-            .wake()
     }
 
     /// Number of the commit that made this state.
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> Result<u64, StoreError> {
         self.transaction().id()
     }
 
@@ -195,7 +230,7 @@ impl Snapshot {
     }
 
     pub(crate) fn log_end(&self) -> Result<End, StoreError> {
-        End::of(self.transaction())
+        End::of_any(self.transaction())
     }
 }
 
@@ -210,7 +245,9 @@ impl Read for Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if let Some(Ok(parked)) = self.transaction.take().map(sys::Transaction::park) {
+        if let Some(engine::Transaction::Embedded(transaction)) = self.transaction.take()
+            && let Ok(parked) = transaction.park()
+        {
             self.shared.park(parked);
         }
     }
@@ -223,7 +260,7 @@ pub struct Transaction {
     one_thread: PhantomData<*const ()>,
     shared: Arc<Shared>,
     tables: Tables,
-    work: sys::Transaction,
+    work: engine::Transaction,
     journal: Journal,
     /// Loaded by the first change.
     catalogue: Option<Arc<Catalogue>>,
@@ -256,7 +293,7 @@ impl Read for Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(shared: Arc<Shared>, work: sys::Transaction) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, work: engine::Transaction) -> Self {
         Self {
             one_thread: PhantomData,
             tables: shared.tables,
@@ -318,7 +355,7 @@ impl Transaction {
 
     /// A transaction that replays changes. It accepts values of any size, because they met the limits in force when
     /// they were first written.
-    pub(crate) fn again(shared: Arc<Shared>, work: sys::Transaction) -> Self {
+    pub(crate) fn again(shared: Arc<Shared>, work: engine::Transaction) -> Self {
         let mut transaction = Self::new(shared, work);
         transaction.tables.value_bytes_max = VALUE_BYTES_LIMIT;
         transaction
@@ -331,7 +368,7 @@ impl Transaction {
     }
 
     /// Number of the commit that this transaction will be.
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> Result<u64, StoreError> {
         self.work.id()
     }
 
@@ -489,7 +526,7 @@ impl Transaction {
     /// paths and values written since the last call.
     pub(crate) fn end_log_at(&mut self, end: End) -> Result<usize, StoreError> {
         let written = mem::replace(&mut self.journal, Journal::new()).bytes();
-        end.put(&mut self.work)?;
+        end.put(self.embedded())?;
         Ok(written)
     }
 
@@ -498,7 +535,22 @@ impl Transaction {
         if self.broken {
             return Err(StoreError::Broken);
         }
-        self.work.commit()
+        match self.work {
+            engine::Transaction::Embedded(work) => work.commit(),
+            engine::Transaction::Database(work) => work.commit(&mut Journal::new()),
+        }
+    }
+
+    /// The tables themselves, for those who write records as they are.
+    pub(crate) fn raw(&mut self) -> &mut engine::Transaction {
+        &mut self.work
+    }
+
+    fn embedded(&mut self) -> &mut sys::Transaction {
+        match &mut self.work {
+            engine::Transaction::Embedded(work) => work,
+            engine::Transaction::Database(_) => unreachable!("{REPLAYED}"),
+        }
     }
 
     /// Commits, and waits as the durability demands. Returns the number of the commit; if nothing was changed, that of
@@ -507,15 +559,20 @@ impl Transaction {
         if self.broken {
             return Err(StoreError::Broken);
         }
-        if self.journal.is_empty() && self.forgot {
-            return self.work.commit();
-        }
-        if self.journal.is_empty() {
+        if self.journal.is_empty() && !self.forgot {
             // Nothing was changed, so the engine makes no new state.
-            return Ok(self.id() - 1);
+            return Ok(self.id()? - 1);
         }
-        let disk = &self.shared.disk;
-        let id = disk.commit(self.work, &mut self.journal)?;
+        let work = match self.work {
+            engine::Transaction::Embedded(work) => work,
+            // The database makes a commit durable before it confirms it.
+            engine::Transaction::Database(work) => return work.commit(&mut self.journal),
+        };
+        if self.journal.is_empty() {
+            return work.commit();
+        }
+        let disk = self.shared.disk().expect("the engine is that of a folder");
+        let id = disk.commit(work, &mut self.journal)?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {
                 reason: error.to_string(),
@@ -575,7 +632,7 @@ impl Transaction {
 
     fn attempt<T>(
         &mut self,
-        change: impl FnOnce(&mut sys::Transaction, Tables) -> Result<T, StoreError>,
+        change: impl FnOnce(&mut engine::Transaction, Tables) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);

@@ -6,11 +6,11 @@
 //! exactly the entries that the records require, and expiry times are consistent in both tables.
 
 use crate::{
+    engine::{Seek, Transaction},
     error::StoreError,
     index::{self, Catalogue},
     json,
     key::{Key, decode, subscript_length, within},
-    sys::{Seek, Transaction},
     transaction::{Read as _, Snapshot},
     tree::{Defined, Reader, Record, Tables},
 };

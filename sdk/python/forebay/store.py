@@ -38,6 +38,10 @@ def _open_servers() -> Session:
 store = Store(_open_servers)
 
 
+def _real(path: "str | os.PathLike[str]") -> str:
+    # The URL of a database stays as it is.
+    return str(path) if str(path).startswith(("postgres://", "postgresql://")) else os.path.realpath(path)
+
 
 def open_store(
     path: "str | os.PathLike[str]",
@@ -51,16 +55,16 @@ def open_store(
     flush_interval: float = 0,
     reader_age_max: float = 0,
 ) -> Store:
-    """Opens the store in a folder, and creates it if necessary. The folder of the server's store gives `store`.
+    """Opens the store in a folder, or in the database whose URL the path is, and creates it if necessary. Where the server's store is gives `store`.
 
     `create` is true by default, except with `read_only`, which rejects all writes. `durability` is that of commits that do not say theirs: `sync`, `group` (the
     default) or `relaxed`. 0 stands for the default of the others: `map_max` 64 GiB of file, `readers_max` 1024 snapshots at a time over all
     processes, `value_bytes_max` 64 MiB of JSON in one value or document, `flush_interval` 0.02 s until a relaxed commit is on the disk,
     `reader_age_max` 60 s that a snapshot may be used.
     """
-    folder = os.path.realpath(path)
+    folder = _real(path)
     servers = os.environ.get("FOREBAY_STORE", "")
-    if servers and os.path.realpath(servers) == folder:
+    if servers and _real(servers) == folder:
         return store
     if durability is not None and durability not in DURABILITIES:
         raise StoreError("unsupported", f"the durability is sync, group or relaxed, not {durability!r}")

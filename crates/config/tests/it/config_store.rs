@@ -24,6 +24,7 @@ fn an_empty_section_has_every_default() {
         config.store,
         Some(Store {
             path: project.folder.join("data"),
+            url: None,
             durability: Durability::Group,
             flush_interval: Duration::from_millis(20),
             map_max: 64 << 30,
@@ -37,6 +38,28 @@ fn an_empty_section_has_every_default() {
     );
     assert_eq!(config.pools["api"].store_mode(), StoreMode::ReadWrite);
     assert_eq!(config.pools["no"].store_mode(), StoreMode::None);
+}
+
+#[test]
+fn a_store_may_be_in_a_database_instead() {
+    let mut project = Project::new();
+    project.env.push(("PASSWORD", "s3cret".to_owned()));
+    let config =
+        project.good("[store]\nurl = 'postgres://app:${PASSWORD}@a:1,b/d?sslmode=disable&schema=shop'");
+    let location = config.store.as_ref().unwrap().location();
+    assert_eq!(
+        location.to_str(),
+        Some("postgres://app:s3cret@a:1,b/d?sslmode=disable&schema=shop")
+    );
+    let printed = config.to_toml();
+    assert!(
+        printed.contains("url = \"postgres://app@a:1,b:5432/d?sslmode=disable&schema=shop\""),
+        "{printed}"
+    );
+    assert!(
+        !printed.contains("s3cret") && !printed.contains("map_max"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -119,8 +142,20 @@ fn each_mistake_is_named() {
             "3: records.detect.time_number_max: found 9, expected at least time_number_min (10)".to_owned(),
         ),
         (
+            "[store]\nurl = 'postgres://app:secret@h'",
+            "2: store.url: the URL has no database; it is written as \"postgres://user:password@host:5432/database\"".to_owned(),
+        ),
+        (
+            "[store]\nurl = 'postgres://app@h/d'\npath = 'data'",
+            "3: store.path: it is for a store in a folder (`path`), and this one is in a database (`url`)".to_owned(),
+        ),
+        (
+            "[store]\nurl = 'postgres://app@h/d'\n[pool.p]\nhandler = 'api.mjs'\n[[route]]\npath = '/a'\npool = 'p'\ndurable = {}",
+            "8: route[0].durable: this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)".to_owned(),
+        ),
+        (
             "[store]\nreaders = 1",
-            "2: store.readers: no such key; accepted: path, durability, flush_interval, map_max, reader_age_max, value_bytes_max, queue_max, queue_bytes_max, access, index".to_owned(),
+            "2: store.readers: no such key; accepted: path, url, durability, flush_interval, map_max, reader_age_max, value_bytes_max, queue_max, queue_bytes_max, access, index".to_owned(),
         ),
         (
             "[store]\naccess = 'public'",

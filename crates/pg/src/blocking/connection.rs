@@ -12,8 +12,8 @@ use crate::{
     Ask, PgError, Rows, Settings, Stage,
     prepared::{Prepared, PreparedStatements},
     protocol::{
-        CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, misplaced, write_cancel,
-        write_run,
+        CancelKey, Conversation, Event, Expected, Format, Outcome, Startup, Transaction, misplaced,
+        write_cancel, write_run_as,
     },
     statement::check_session,
 };
@@ -41,7 +41,18 @@ pub(super) struct Connection {
     received: BytesMut,
     out: BytesMut,
     prepared: PreparedStatements<Prepared>,
+    /// Who may use it between two statements, which also decides the form of values.
+    usage: Usage,
     is_broken: bool,
+}
+
+/// Who may use a connection between two statements of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// Others: a statement must leave nothing behind. Values are text.
+    Shared,
+    /// Nobody else: transactions may stay open. Values are binary.
+    Exclusive,
 }
 
 /// Deadline of a run, and whether the caller is still waiting.
@@ -52,7 +63,7 @@ pub(super) struct StatementLimits<'w> {
 
 impl StatementLimits<'_> {
     /// For a caller that never gives up.
-    fn until(until: Instant) -> Self {
+    pub(super) fn until(until: Instant) -> Self {
         Self {
             until,
             is_wanted: &|| true,
@@ -70,9 +81,9 @@ impl StatementLimits<'_> {
 
 impl Connection {
     /// Connects and logs in, within the connect timeout.
-    pub(super) fn connect(settings: &Settings) -> Result<Self, PgError> {
+    pub(super) fn connect(settings: &Settings, usage: Usage) -> Result<Self, PgError> {
         let limit = settings.connect_timeout;
-        Self::begin(settings, Instant::now() + limit).map_err(|error| match error {
+        Self::begin(settings, usage, Instant::now() + limit).map_err(|error| match error {
             PgError::TimedOut { .. } => PgError::TimedOut {
                 what: Stage::Connect,
                 limit,
@@ -81,7 +92,7 @@ impl Connection {
         })
     }
 
-    fn begin(settings: &Settings, until: Instant) -> Result<Self, PgError> {
+    fn begin(settings: &Settings, usage: Usage, until: Instant) -> Result<Self, PgError> {
         let stream = Stream::connect(&settings.server, until)?;
         let mut connection = Self {
             settings: settings.clone(),
@@ -90,6 +101,7 @@ impl Connection {
             received: BytesMut::new(),
             out: BytesMut::new(),
             prepared: PreparedStatements::default(),
+            usage,
             is_broken: false,
             stream,
         };
@@ -149,7 +161,7 @@ impl Connection {
             }
         }
         for (number, error) in refused {
-            if self.is_broken {
+            if self.is_broken || self.conversation.transaction() != Transaction::None {
                 tell(number, Err(error));
                 continue;
             }
@@ -193,7 +205,7 @@ impl Connection {
             }
         }
         // A transaction left open by a procedure must not affect the next statement.
-        self.is_broken |= self.conversation.transaction() != Transaction::None;
+        self.is_broken |= self.usage == Usage::Shared && self.conversation.transaction() != Transaction::None;
         (sent.len(), refused)
     }
 
@@ -215,7 +227,11 @@ impl Connection {
                 None => break,
             };
             let from = self.out.len();
-            let written = write_run(&name, &statement.parameters(), &mut self.out);
+            let format = match self.usage {
+                Usage::Shared => Format::Text,
+                Usage::Exclusive => Format::Binary,
+            };
+            let written = write_run_as(format, &name, &statement.parameters(), &mut self.out);
             if !sent.is_empty() && (written.is_err() || self.out.len() > AHEAD_BYTES) {
                 self.out.truncate(from);
                 break;
@@ -273,6 +289,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Transaction status after the last finished statement.
+    pub(super) fn transaction(&self) -> Transaction {
+        self.conversation.transaction()
+    }
+
+    /// Waits until the server sends something without having been asked; false if it does not within `wait`.
+    pub(super) fn hear(&mut self, wait: Duration) -> Result<bool, PgError> {
+        let mut buffer = [0; 4096];
+        let Some(count) = self.stream.receive(&mut buffer, wait)? else {
+            return Ok(false);
+        };
+        self.received.extend_from_slice(&buffer[..count]);
+        self.conversation.receive(&mut self.received, |_| {})?;
+        Ok(true)
+    }
+
     /// Handles an error that does not belong to one statement: after a timeout it cancels the statements in progress,
     /// otherwise it marks the connection as broken. Returns the error that the server reported before it closed the
     /// connection, if any.
@@ -290,7 +322,9 @@ impl Connection {
         if let Some(prepared) = self.prepared.find(text) {
             return Ok(prepared);
         }
-        check_session(text)?;
+        if self.usage == Usage::Shared {
+            check_session(text)?;
+        }
         let name = self.prepared.write(text, &mut self.out)?;
         self.conversation.expect(0, Expected::Description);
         self.send(wanted.until)?;

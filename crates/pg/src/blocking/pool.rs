@@ -9,7 +9,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Connection, Statement, StatementLimits};
+use super::{Connection, Statement, StatementLimits, Usage};
 use crate::{Ask, PgError, Rows, Settings, Stage, exclusive::Leases, health::Health};
 
 /// A connection idle for longer than this is probed before its next use.
@@ -216,7 +216,7 @@ impl Shared {
 
     fn connect(&self) -> Result<Open, PgError> {
         let attempt = self.health.attempt()?;
-        let made = Connection::connect(&self.settings);
+        let made = Connection::connect(&self.settings, Usage::Shared);
         attempt.end(&made);
         // Randomised, so that connections are not all replaced at once.
         let age = self

@@ -6,9 +6,9 @@ use postgres_protocol::message::{backend::Message, frontend};
 use super::CancelKey;
 use crate::error::PgError;
 
-/// Longest message, in bytes: rejects rows over 64 MiB, and arbitrary lengths from something that is not a PostgreSQL
+/// Longest message, in bytes: a value of 64 MiB with some others. Rejects longer rows, and arbitrary lengths from something that is not a PostgreSQL
 /// server.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
+const MESSAGE_BYTES_MAX: usize = (64 << 20) + (64 << 10);
 
 /// Header of a message: its type, and its length without the type.
 const HEADER_BYTES: usize = 5;
@@ -103,11 +103,28 @@ pub(crate) fn write_prepare(
     })
 }
 
+/// Form of all parameters and results of a statement (manual, 53.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Binary,
+}
+
 /// Runs a prepared statement to its end, with parameters as text; `None` is null.
 pub(crate) fn write_run(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> Result<(), PgError> {
+    write_run_as(Format::Text, name, parameters, out)
+}
+
+/// As [`write_run`], with parameters and results in this form.
+pub(crate) fn write_run_as(
+    format: Format,
+    name: &str,
+    parameters: &[Option<&[u8]>],
+    out: &mut BytesMut,
+) -> Result<(), PgError> {
     /// Execute of the unnamed portal without a row limit, and a Sync.
     const EXECUTE_AND_SYNC: [u8; 15] = *b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
-    write_bind(name, parameters, out)?;
+    write_bind(format, name, parameters, out)?;
     out.extend_from_slice(&EXECUTE_AND_SYNC);
     Ok(())
 }
@@ -121,7 +138,7 @@ pub(crate) fn write_open(
     out: &mut BytesMut,
 ) -> Result<(), PgError> {
     whole(out, |out| {
-        write_bind(name, parameters, out)?;
+        write_bind(Format::Text, name, parameters, out)?;
         write_fetch(rows_max, out)
     })
 }
@@ -143,7 +160,7 @@ pub(crate) fn write_end(out: &mut BytesMut) -> Result<(), PgError> {
 /// Runs a prepared COPY statement; [`write_end`] ends it. Until then only its data may follow.
 pub(crate) fn write_copy(name: &str, out: &mut BytesMut) -> Result<(), PgError> {
     whole(out, |out| {
-        write_bind(name, &[], out)?;
+        write_bind(Format::Text, name, &[], out)?;
         write_fetch(0, out)
     })
 }
@@ -167,15 +184,26 @@ pub(crate) fn write_copy_fail(out: &mut BytesMut) -> Result<(), PgError> {
 
 /// Binds parameters to a prepared statement, as the unnamed portal. Written by hand for speed, because every run needs
 /// it: all or nothing.
-fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> Result<(), PgError> {
+fn write_bind(
+    format: Format,
+    name: &str,
+    parameters: &[Option<&[u8]>],
+    out: &mut BytesMut,
+) -> Result<(), PgError> {
     const NULL: i32 = -1;
+    /// Number of formats, and the one for all values: text, if there is none.
+    const BINARY: &[u8] = &[0, 1, 0, 1];
+    let format = match format {
+        Format::Text => &[0, 0],
+        Format::Binary => BINARY,
+    };
     let too_large = || PgError::Unsendable {
         reason: "value too large to transmit".into(),
     };
     let values = parameters.iter().map(|value| 4 + value.map_or(0, <[u8]>::len));
     // The length itself, the names of portal and statement, the counts of parameter formats, of parameters, and of
     // result formats.
-    let length = 4 + 1 + (name.len() + 1) + 2 + 2 + values.sum::<usize>() + 2;
+    let length = 4 + 1 + (name.len() + 1) + format.len() + 2 + values.sum::<usize>() + format.len();
     let length = i32::try_from(length).map_err(|_| too_large())?;
     let count = u16::try_from(parameters.len()).map_err(|_| too_large())?;
     out.reserve(1 + length as usize);
@@ -184,7 +212,7 @@ fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> R
     out.put_u8(0);
     out.put_slice(name.as_bytes());
     out.put_u8(0);
-    out.put_u16(0);
+    out.put_slice(format);
     out.put_u16(count);
     for value in parameters {
         match value {
@@ -196,7 +224,7 @@ fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> R
             None => out.put_i32(NULL),
         }
     }
-    out.put_u16(0);
+    out.put_slice(format);
     Ok(())
 }
 
@@ -217,7 +245,9 @@ mod tests {
         fn a_statement_is_run_with_the_bytes_of_the_library(
             name in "[a-z0-9]{0,9}",
             parameters in proptest::collection::vec(proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)), 0..5),
+            is_binary: bool,
         ) {
+            let (format, formats) = if is_binary { (Format::Binary, vec![1]) } else { (Format::Text, vec![]) };
             let mut expected = BytesMut::from(&b"before"[..]);
             let serialize = |value: &Option<Vec<u8>>, out: &mut BytesMut| match value {
                 Some(text) => {
@@ -226,13 +256,13 @@ mod tests {
                 }
                 None => Ok(IsNull::Yes),
             };
-            let bound = frontend::bind("", &name, [], &parameters, serialize, [], &mut expected);
+            let bound = frontend::bind("", &name, formats.clone(), &parameters, serialize, formats, &mut expected);
             prop_assert!(bound.is_ok());
             frontend::execute("", 0, &mut expected).unwrap();
             frontend::sync(&mut expected);
             let parameters: Vec<_> = parameters.iter().map(Option::as_deref).collect();
             let mut out = BytesMut::from(&b"before"[..]);
-            write_run(&name, &parameters, &mut out).unwrap();
+            write_run_as(format, &name, &parameters, &mut out).unwrap();
             prop_assert_eq!(out, expected);
         }
     }

@@ -12,7 +12,7 @@ pub(crate) use conversation::{
 };
 pub(crate) use messages::next as next_message;
 pub(crate) use messages::{
-    body, foreign, make_room, write_cancel, write_copy, write_copy_bytes, write_copy_done, write_copy_fail,
-    write_end, write_fetch, write_open, write_prepare, write_run,
+    Format, body, foreign, make_room, write_cancel, write_copy, write_copy_bytes, write_copy_done,
+    write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run, write_run_as,
 };
 pub(crate) use startup::{CancelKey, Startup, wants_tls, write_tls_request};

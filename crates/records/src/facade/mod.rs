@@ -331,7 +331,8 @@ impl Records {
     pub fn list<'s>(&self, session: &'s mut Session, list: List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
-            list.write(reader, reader.value_bytes_max(), now_ms(), out)?;
+            list.clone()
+                .write(reader, reader.value_bytes_max(), now_ms(), out)?;
             Ok(())
         })?;
         Ok(session.answered())

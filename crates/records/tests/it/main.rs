@@ -1,14 +1,7 @@
 //! Records and TQL through their public API.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::duplicate_mod, reason = "the same tests run on both kinds of stores")]
 
-mod changes;
-mod cursors;
-mod expired;
-mod garbage;
-mod house;
-mod language;
-mod model;
-mod plans;
-mod records;
-mod refusals;
+mod database;
+mod folder;

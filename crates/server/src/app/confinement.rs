@@ -157,7 +157,7 @@ fn files(pool: &config::Pool, config: &Config) -> Files {
     let store = config
         .store
         .as_ref()
-        .filter(|_| pool.store_mode() != StoreMode::None);
+        .filter(|store| pool.store_mode() != StoreMode::None && store.url.is_none());
     // Readers, too, write: their marks. `forebay check` may come before the first start, which makes the folder.
     let folder = store
         .map(|store| store.path.clone())

@@ -131,7 +131,7 @@ fn store_env(store: &OpenStore, records: &Settings) -> [(OsString, OsString); 5]
         Durability::Relaxed => "relaxed",
     };
     [
-        ("FOREBAY_STORE".into(), store.path().into()),
+        ("FOREBAY_STORE".into(), store.location().into()),
         ("FOREBAY_STORE_DURABILITY".into(), durability.into()),
         (
             "FOREBAY_STORE_VALUE_BYTES_MAX".into(),

@@ -37,7 +37,7 @@ pub(super) fn scripts(
 
 pub(super) fn store_options(config: &Config, services: &Services) -> Option<forebay_script::StoreOptions> {
     services.store.as_ref().map(|store| forebay_script::StoreOptions {
-        folder: store.path().into(),
+        folder: store.location().into(),
         options: *store.store().options(),
         records: config.records.settings().to_text(),
     })

@@ -15,6 +15,8 @@ use crate::{
     store::{Condition, DocumentPieces, Grants, RecordChange, RecordOperation, Tag, Work, lifetime},
 };
 
+/// The answer without a record.
+const NONE: &[u8] = b"{\"code\":0,\"results\":[]}";
 /// The prefix of such a call's body; no statement begins with it.
 const START: &[u8] = b"{\"record\":";
 
@@ -89,7 +91,7 @@ impl Tql {
         let operation = RecordOperation {
             kind: Some(call.kind.to_string()),
             condition: Condition::of(matches.as_deref(), matches_not.as_deref())?,
-            document_bytes_max: self.store.store().snapshot()?.value_bytes_max(),
+            document_bytes_max: self.store.store().value_bytes_max(),
             change,
             settings: Arc::clone(&self.settings),
             // Limits the change to this kind, so that it cannot move the record to another one.
@@ -101,6 +103,21 @@ impl Tql {
 
     async fn read_record(&self, call: &RecordCall<'_>, deadline: Instant) -> Result<Vec<u8>, Refusal> {
         check_kind(&call.kind)?;
+        if self.store.is_remote() {
+            let (this, kind, reference) = (self.clone(), call.kind.to_string(), Reference(call.record));
+            let read = move || {
+                this.store.store().read(|reader| {
+                    let place = place_in_kind(reader, &kind, reference, lifetime::now_ms());
+                    let Some(key) = place.map_err(RecordsError::from)? else {
+                        return Ok(None);
+                    };
+                    let document = reader.document_within(&key, reader.value_bytes_max())?;
+                    Ok::<_, Refusal>(document.map(Cow::into_owned))
+                })
+            };
+            let record = self.store.off_thread(deadline, read).await?;
+            return record.map_or_else(|| Ok(NONE.to_vec()), |record| self.found(&record));
+        }
         let snapshot = self.store.store().snapshot()?;
         let (reference, bytes_max) = (Reference(call.record), snapshot.value_bytes_max());
         let place = place_in_kind(&snapshot, &call.kind, reference, lifetime::now_ms());
@@ -109,7 +126,7 @@ impl Tql {
             None => None,
         };
         let record = match document {
-            None => return Ok(b"{\"code\":0,\"results\":[]}".to_vec()),
+            None => return Ok(NONE.to_vec()),
             Some(Document::Text(text)) => text.into_owned(),
             Some(Document::Nodes(walk)) => {
                 let pieces = DocumentPieces { snapshot, walk };
@@ -117,13 +134,18 @@ impl Tql {
                     .await?
             }
         };
+        self.found(&record)
+    }
+
+    /// The answer with a record.
+    fn found(&self, record: &[u8]) -> Result<Vec<u8>, Refusal> {
         if record.len() > self.answer_bytes_max {
             return Err(self.too_large());
         }
-        let tag = Tag::of(&record).to_string();
+        let tag = Tag::of(record).to_string();
         let tag = tag.trim_matches('"');
         let mut answer = format!("{{\"code\":0,\"tag\":\"{tag}\",\"results\":[").into_bytes();
-        answer.extend_from_slice(&record);
+        answer.extend_from_slice(record);
         answer.extend_from_slice(b"]}");
         Ok(answer)
     }

@@ -16,7 +16,7 @@ use crate::{
     failure::Refusal,
     store::{
         Collected, Done, Grants, OPERATION_BYTES, OpenStore, Pieces, Selection, StatementOperation, Work,
-        collect,
+        collect, collect_here,
     },
 };
 
@@ -108,13 +108,25 @@ impl Tql {
     }
 
     async fn select(&self, statement: Statement, deadline: Instant) -> Result<Vec<u8>, Refusal> {
-        let selection = Selection::new(
-            &self.store,
-            statement,
-            &self.settings,
-            &Grants::everything(),
-            self.answer_bytes_max,
-        )?;
+        let selection = |this: &Self| {
+            Selection::new(
+                &this.store,
+                statement,
+                &this.settings,
+                &Grants::everything(),
+                this.answer_bytes_max,
+            )
+        };
+        if self.store.is_remote() {
+            let this = self.clone();
+            let select = move || {
+                let (mut selection, mut found) = (selection(&this)?, Vec::new());
+                let collected = collect_here(&mut selection, &mut found, this.answer_bytes_max, deadline)?;
+                this.whole(collected, found)
+            };
+            return self.store.off_thread(deadline, select).await;
+        }
+        let selection = selection(self)?;
         self.collected(selection, self.answer_bytes_max, deadline).await
     }
 
@@ -127,7 +139,12 @@ impl Tql {
     ) -> Result<Vec<u8>, Refusal> {
         let mut found = Vec::new();
         // The deadline is the only sign that a caller no longer waits.
-        match collect(&mut pieces, &mut found, bytes, deadline, |_| false).await? {
+        let collected = collect(&mut pieces, &mut found, bytes, deadline, |_| false).await?;
+        self.whole(collected, found)
+    }
+
+    fn whole(&self, collected: Collected, found: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        match collected {
             Collected::Whole => Ok(found),
             Collected::Full => Err(self.too_large()),
             Collected::Late | Collected::Gone => Err(RecordsError::DeadlinePassed.into()),

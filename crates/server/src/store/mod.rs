@@ -23,6 +23,7 @@ use std::{
     os::fd::BorrowedFd,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use forebay_store::{Exposed, Options, Stats, Store, StoreError};
@@ -33,7 +34,7 @@ pub(crate) use self::{
     grants::Grants,
     lifetime::{Lifetime, now_ms},
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
-    pieces::{Collected, DocumentPieces, PIECE_TIME, Pieces, collect, put_nodes},
+    pieces::{Collected, DocumentPieces, PIECE_TIME, Pieces, collect, collect_here, put_nodes},
     record_operation::{RecordChange, RecordOperation, RecordSelector, StatementOperation},
     selection::Selection,
     tag::{Condition, Tag},
@@ -45,6 +46,9 @@ use crate::{config, failure::Refusal};
 const READERS_PER_STREAM: u32 = 8;
 /// One in this many may belong to requests that read in slices. Further requests wait for a permit until their deadline.
 const READERS_PER_READING: u32 = 8;
+/// The same for a store in a database, as numbers: each holds one of the process's 16 connections, of which the writer and others need some.
+const REMOTE_READINGS_MAX: usize = 8;
+const REMOTE_STREAMS_MAX: usize = 4;
 
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -126,8 +130,10 @@ pub(crate) struct OpenStore {
     streams_max: usize,
     /// Permits for requests that hold a snapshot while other requests get their turn.
     readings: Arc<Semaphore>,
-    /// Held until the server ends.
-    lock: Lock,
+    /// Held until the server ends. A store in a database has none: all servers may lead it.
+    lock: Option<Lock>,
+    /// What others open it by: its folder, or the URL of its database with the password.
+    location: PathBuf,
 }
 
 /// A permit to hold a snapshot while a response is sent; released on drop.
@@ -152,7 +158,12 @@ impl OpenStore {
     /// During an upgrade (`shared`: the predecessor's lock) both processes lead the store. That is safe: a leader flushes and removes expired
     /// nodes, both in transactions.
     pub(crate) fn open(config: &config::Store, shared: Option<File>) -> Result<Arc<Self>, StoreOpenError> {
-        let lock = shared.map_or_else(|| Lock::take(&config.path), |file| Ok(Lock::shared(file)))?;
+        let lock = match (&config.url, shared) {
+            (Some(_), _) => None,
+            (None, Some(file)) => Some(Lock::shared(file)),
+            (None, None) => Some(Lock::take(&config.path)?),
+        };
+        let location = config.location();
         let options = Options {
             create: true,
             read_only: false,
@@ -170,11 +181,21 @@ impl OpenStore {
         };
         let places = |readers| usize::try_from(options.readers_max / readers).unwrap_or(usize::MAX);
         let (streams_max, readings_max) = (places(READERS_PER_STREAM), places(READERS_PER_READING));
-        for exposed in Store::restrict(&config.path)? {
+        for exposed in Store::restrict(&location)? {
             warn_of(&exposed);
         }
-        let store = Store::open(&config.path, &options)?;
+        let store = Store::open(&location, &options)?;
+        let (streams_max, readings_max) = if store.is_remote() {
+            (REMOTE_STREAMS_MAX, REMOTE_READINGS_MAX)
+        } else {
+            (streams_max, readings_max)
+        };
         indexes::make(&store, &config.indexes())?;
+        let location = if store.is_remote() {
+            location
+        } else {
+            store.path().to_owned()
+        };
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
         let news = ChangeNotifier::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {
@@ -186,17 +207,18 @@ impl OpenStore {
             streams_max,
             readings: Arc::new(Semaphore::new(readings_max)),
             lock,
+            location,
         }))
     }
 
     /// The lock file, to be shared with a successor.
-    pub(crate) fn lock(&self) -> BorrowedFd<'_> {
-        self.lock.file()
+    pub(crate) fn lock(&self) -> Option<BorrowedFd<'_>> {
+        self.lock.as_ref().map(Lock::file)
     }
 
     /// Writes this process's id into the lock file.
     pub(crate) fn sign_lock(&self) {
-        if let Err(error) = self.lock.sign() {
+        if let Some(Err(error)) = self.lock.as_ref().map(Lock::sign) {
             tracing::warn!(target: "forebay::store", cause = %error, "cannot write the process id into the store's lock file");
         }
     }
@@ -234,9 +256,41 @@ impl OpenStore {
         &self.news
     }
 
-    /// The store's folder, absolute.
+    /// The store's folder, absolute, or the URL of its database, without the password.
     pub(crate) fn path(&self) -> &Path {
         self.store.path()
+    }
+
+    /// What workers and scripts open it by: the same, with the password.
+    pub(crate) fn location(&self) -> &Path {
+        &self.location
+    }
+
+    /// Whether reading waits for the network, which an I/O thread must not do.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.store.is_remote()
+    }
+
+    /// Runs a read of a store in a database on a thread that may wait, at most until `deadline`. As many run at a time as the process has
+    /// connections.
+    pub(crate) async fn off_thread<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        read: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let run = async {
+            let place = self.next_reading().await;
+            tokio::task::spawn_blocking(move || {
+                let _place = place;
+                read()
+            })
+            .await
+        };
+        match tokio::time::timeout_at(deadline.into(), run).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+            Err(_) => Err(Refusal::DeadlinePassed),
+        }
     }
 
     pub(crate) fn facts(&self) -> StoreFacts {

@@ -19,7 +19,7 @@ pub(crate) const PIECE_TIME: Duration = Duration::from_millis(1);
 const NODES_AT_A_TIME: usize = 64;
 
 /// A long read over one snapshot of the store.
-pub(crate) trait Pieces: fmt::Debug {
+pub(crate) trait Pieces: fmt::Debug + Send {
     /// Appends the next slice, which may be empty. Returns false after the last one.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal>;
 }
@@ -58,6 +58,26 @@ pub(crate) async fn collect(
         yield_now().await;
         if poll_fn(|cx| Poll::Ready(is_gone(cx))).await {
             return Ok(Collected::Gone);
+        }
+    }
+}
+
+/// The same on a thread that may wait, until `deadline`.
+pub(crate) fn collect_here(
+    pieces: &mut (impl Pieces + ?Sized),
+    out: &mut Vec<u8>,
+    bytes: usize,
+    deadline: Instant,
+) -> Result<Collected, Refusal> {
+    loop {
+        if !pieces.next(out)? {
+            return Ok(Collected::Whole);
+        }
+        if out.len() >= bytes {
+            return Ok(Collected::Full);
+        }
+        if Instant::now() >= deadline {
+            return Ok(Collected::Late);
         }
     }
 }

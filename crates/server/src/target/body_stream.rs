@@ -3,10 +3,10 @@
 use std::{fmt, pin::Pin, task::Context};
 
 use bytes::Bytes;
-use tokio::task::yield_now;
+use tokio::task::{JoinHandle, yield_now};
 
 use super::End;
-use crate::{front::Client, reply::HeaderLines, store::Pieces};
+use crate::{failure::Refusal, front::Client, reply::HeaderLines, store::Pieces};
 
 /// A piece of a response's body.
 #[derive(Debug)]
@@ -64,16 +64,43 @@ pub(crate) trait BodyStream: fmt::Debug {
 /// A body that is read from the store as the client consumes it.
 #[derive(Debug)]
 pub(super) struct StoreBody {
-    pieces: Box<dyn Pieces>,
+    /// `None` while another thread reads from them, and after a panic there.
+    pieces: Option<Box<dyn Pieces>>,
+    /// The next piece, while a thread that may wait reads it.
+    reading: Option<JoinHandle<RemotePiece>>,
+    /// Whether the store is in a database.
+    is_remote: bool,
     has_begun: bool,
 }
 
+/// What is left of the pieces, the next one, and whether there are more.
+type RemotePiece = (Box<dyn Pieces>, Result<(Vec<u8>, bool), Refusal>);
+
 impl StoreBody {
-    pub(super) fn new(pieces: impl Pieces + 'static) -> Self {
+    pub(super) fn new(pieces: impl Pieces + 'static, is_remote: bool) -> Self {
         Self {
-            pieces: Box::new(pieces),
+            pieces: Some(Box::new(pieces)),
+            reading: None,
+            is_remote,
             has_begun: false,
         }
+    }
+
+    async fn next_remote(&mut self) -> Result<Piece, End> {
+        if self.reading.is_none() {
+            let mut pieces = self.pieces.take().ok_or(Refusal::Stopping)?;
+            self.reading = Some(tokio::task::spawn_blocking(move || {
+                let mut piece = Vec::new();
+                let more = pieces.next(&mut piece);
+                (pieces, more.map(|more| (piece, more)))
+            }));
+        }
+        let reading = self.reading.as_mut().expect("it has just been begun");
+        let (pieces, piece) = reading.await.map_err(|_| Refusal::Stopping)?;
+        self.reading = None;
+        self.pieces = Some(pieces);
+        let (piece, more) = piece?;
+        Ok(Piece::new(piece, !more))
     }
 }
 
@@ -83,13 +110,20 @@ impl BodyStream for StoreBody {
     }
 
     fn next<'s>(&'s mut self, _: &'s mut dyn Client) -> NextPiece<'s> {
+        if self.is_remote {
+            return Box::pin(self.next_remote());
+        }
         Box::pin(async {
             // However fast the client reads, other tasks get a turn before the next piece.
             if std::mem::replace(&mut self.has_begun, true) {
                 yield_now().await;
             }
             let mut piece = Vec::new();
-            let more = self.pieces.next(&mut piece)?;
+            let pieces = self
+                .pieces
+                .as_mut()
+                .expect("only threads that may wait take them");
+            let more = pieces.next(&mut piece)?;
             Ok(Piece::new(piece, !more))
         })
     }

@@ -14,7 +14,7 @@ use super::{
     End, Request,
     access::{Rules, Visitor},
     parameters::parameters,
-    snapshot_read::{ReadOutcome, Reading, only_reads, read},
+    snapshot_read::{ReadOutcome, Reading, only_reads, read, read_remote},
     store::{
         body, document_reply, json,
         write::{appended, condition, outcome},
@@ -75,18 +75,24 @@ impl RecordsTarget {
         request: &Request<'_>,
         client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
+        if only_reads(request.head) && self.open.is_remote() {
+            let (target, rest) = (self.clone(), request.rest.unwrap_or_default().to_owned());
+            let begin = move |head: &Head| target.read(head, &rest);
+            return read_remote(&self.open, request, client, begin).await;
+        }
         if only_reads(request.head) {
-            return read(&self.open, request, client, || self.read(request)).await;
+            let rest = request.rest.unwrap_or_default();
+            return read(&self.open, request, client, || self.read(request.head, rest)).await;
         }
         client.before_waiting().await?;
         self.write(request, client).await
     }
 
     /// Begins a read-only request.
-    fn read(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
-        match request.rest.unwrap_or_default() {
-            "" => self.list(request),
-            rest => self.record(request.head, &whose(rest)?),
+    fn read(&self, head: &Head, rest: &str) -> Result<ReadOutcome, Refusal> {
+        match rest {
+            "" => self.list(head),
+            rest => self.record(head, &whose(rest)?),
         }
     }
 
@@ -116,11 +122,8 @@ impl RecordsTarget {
         Ok(begun.ok_or_else(missing)?)
     }
 
-    fn list(&self, request: &Request<'_>) -> Result<ReadOutcome, Refusal> {
-        let query = Query::read(
-            request.head.query(),
-            &["kind", "page", "after", "size", "full", "indent"],
-        )?;
+    fn list(&self, head: &Head) -> Result<ReadOutcome, Refusal> {
+        let query = Query::read(head.query(), &["kind", "page", "after", "size", "full", "indent"])?;
         let Some(kind) = query.kind else {
             return Err(Refusal::Query {
                 name: "kind".to_owned(),
@@ -128,7 +131,7 @@ impl RecordsTarget {
             });
         };
         check_kind(&kind)?;
-        self.check(request.head, &kind, Action::Read)?;
+        self.check(head, &kind, Action::Read)?;
         let list = List {
             kind,
             after: query.after,
@@ -146,7 +149,7 @@ impl RecordsTarget {
             indent: query.indent,
             answer_bytes_max: self.settings.answer_bytes_max,
         };
-        ReadOutcome::with(Box::new(reading), request.head)
+        ReadOutcome::with(Box::new(reading), head)
     }
 
     fn check(&self, head: &Head, kind: &str, action: Action) -> Result<(), Refusal> {

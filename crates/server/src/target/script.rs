@@ -67,6 +67,13 @@ impl ScriptTarget {
         io_input_max: usize,
         store: Option<Arc<OpenStore>>,
     ) -> Self {
+        // An I/O thread must not wait for the network.
+        let is_remote = store.as_ref().is_some_and(|store| store.is_remote());
+        let place = if is_remote {
+            ScriptPlacement::Executor
+        } else {
+            place
+        };
         Self {
             script,
             place,

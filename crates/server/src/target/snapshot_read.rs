@@ -3,14 +3,15 @@
 
 use std::{borrow::Cow, fmt, task::Context};
 
+use bytes::Bytes;
 use forebay_store::{Document, Key, Read, Snapshot};
 
 use super::{End, Request, pending::wait_for};
 use crate::{
     failure::Refusal,
     front::{Client, Head},
-    reply::Reply,
-    store::{Collected, DocumentPieces, OpenStore, Pieces, collect},
+    reply::{Body, HeaderLines, Reply},
+    store::{Collected, DocumentPieces, OpenStore, Pieces, collect, collect_here},
 };
 
 /// The outcome of a read's first piece.
@@ -51,7 +52,7 @@ impl ReadOutcome {
         depth: usize,
         bytes_max: usize,
         head: &Head,
-        reply: impl FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal> + 'static,
+        reply: impl FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal> + Send + 'static,
     ) -> Result<Option<Self>, Refusal> {
         let walk = match snapshot.document_walk(key, depth, bytes_max)? {
             None => return Ok(None),
@@ -64,6 +65,67 @@ impl ReadOutcome {
         };
         Self::with(Box::new(reading), head).map(Some)
     }
+}
+
+/// A complete response, as a thread that may wait has made it.
+#[derive(Debug)]
+struct WholeReply {
+    status: u16,
+    headers: Cow<'static, HeaderLines>,
+    bytes: Option<Bytes>,
+}
+
+/// Answers a request that only reads from a store in a database: on a thread that may wait.
+pub(super) async fn read_remote(
+    open: &OpenStore,
+    request: &Request<'_>,
+    client: &mut dyn Client,
+    begin: impl FnOnce(&Head) -> Result<ReadOutcome, Refusal> + Send + 'static,
+) -> Result<Reply<'static>, End> {
+    let deadline = request.deadline;
+    let whole = move |head: &Head| {
+        let reply = match begin(head)? {
+            ReadOutcome::Answered(reply) => reply,
+            ReadOutcome::Unfinished(Unfinished {
+                mut reading,
+                mut found,
+            }) => match collect_here(&mut *reading, &mut found, usize::MAX, deadline)? {
+                Collected::Whole => reading.reply(head, found)?,
+                Collected::Late | Collected::Full | Collected::Gone => return Err(Refusal::DeadlinePassed),
+            },
+        };
+        Ok(WholeReply {
+            status: reply.status,
+            headers: reply.headers,
+            bytes: match reply.body {
+                Body::Bytes(bytes) => Some(bytes),
+                _ => None,
+            },
+        })
+    };
+    let WholeReply {
+        status,
+        headers,
+        bytes,
+    } = off_thread(open, request, client, whole).await?;
+    Ok(Reply {
+        headers,
+        body: bytes.map_or(Body::Empty, Body::Bytes),
+        ..Reply::new(status)
+    })
+}
+
+/// Runs a part of a request on a thread that may wait.
+pub(super) async fn off_thread<T: Send + 'static>(
+    open: &OpenStore,
+    request: &Request<'_>,
+    client: &mut dyn Client,
+    read: impl FnOnce(&Head) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, End> {
+    client.before_waiting().await?;
+    let head = request.head.clone();
+    let run = open.off_thread(request.deadline, move || read(&head));
+    wait_for(run, request.deadline, client).await?.map_err(End::from)
 }
 
 /// Whether a request only reads.
@@ -132,7 +194,7 @@ impl<F> fmt::Debug for DocumentReading<F> {
     }
 }
 
-impl<F> Pieces for DocumentReading<F> {
+impl<F: Send> Pieces for DocumentReading<F> {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
         self.pieces.next(out)
     }
@@ -140,7 +202,7 @@ impl<F> Pieces for DocumentReading<F> {
 
 impl<F> Reading for DocumentReading<F>
 where
-    F: FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal>,
+    F: FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal> + Send,
 {
     fn reply(&mut self, head: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal> {
         let reply = self.reply.take().expect("it is answered once");

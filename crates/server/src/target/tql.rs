@@ -10,13 +10,16 @@ use super::{
     body_stream::StoreBody,
     media_type::is_body,
     post_only::{POSTED, unless_posted},
+    snapshot_read::off_thread,
     store::{body, json, write::outcome},
 };
 use crate::{
     failure::Refusal,
-    front::Client,
+    front::{Client, Head},
     reply::{Body, Reply},
-    store::{Collected, Done, OPERATION_BYTES, Pieces, Selection, StatementOperation, Work, collect},
+    store::{
+        Collected, Done, OPERATION_BYTES, Pieces, Selection, StatementOperation, Work, collect, collect_here,
+    },
 };
 
 /// Bytes collected before they are sent.
@@ -75,13 +78,28 @@ impl TqlTarget {
         client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
         let records = &self.records;
-        let visitor = records.visitor(request.head);
-        let mut selection =
-            Selection::new(&records.open, statement, &records.settings, &visitor, PART_BYTES)?;
-        let mut found = Vec::new();
         let deadline = request.deadline;
-        let is_gone = |cx: &mut Context<'_>| client.poll_gone(cx).is_ready();
-        match collect(&mut selection, &mut found, PART_BYTES, deadline, is_gone).await? {
+        let select = |records: &RecordsTarget, head: &Head, statement| {
+            let visitor = records.visitor(head);
+            Selection::new(&records.open, statement, &records.settings, &visitor, PART_BYTES)
+        };
+        let (mut selection, mut found, collected) = if records.open.is_remote() {
+            let target = records.clone();
+            let begin = move |head: &Head| {
+                let mut selection = select(&target, head, statement)?;
+                let mut found = Vec::new();
+                let collected = collect_here(&mut selection, &mut found, PART_BYTES, deadline)?;
+                Ok((selection, found, collected))
+            };
+            off_thread(&records.open, request, client, begin).await?
+        } else {
+            let mut selection = select(records, request.head, statement)?;
+            let mut found = Vec::new();
+            let is_gone = |cx: &mut Context<'_>| client.poll_gone(cx).is_ready();
+            let collected = collect(&mut selection, &mut found, PART_BYTES, deadline, is_gone).await?;
+            (selection, found, collected)
+        };
+        match collected {
             Collected::Whole => return Ok(json(200, found)),
             Collected::Late if selection.cut("deadline", &mut found) => return Ok(json(200, found)),
             Collected::Late => return Err(Refusal::from(RecordsError::DeadlinePassed).into()),
@@ -89,11 +107,12 @@ impl TqlTarget {
             Collected::Full => {}
         }
         let mut reply = json(200, Vec::new());
-        reply.body = Body::Stream(Box::new(StoreBody::new(Results {
+        let results = Results {
             selection,
             found,
             deadline,
-        })));
+        };
+        reply.body = Body::Stream(Box::new(StoreBody::new(results, records.open.is_remote())));
         Ok(reply)
     }
 

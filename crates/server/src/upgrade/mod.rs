@@ -237,9 +237,11 @@ impl Shared {
             };
             link.send(&message, &sockets).await?;
         }
-        if let Some(store) = &self.services.store {
+        if let Some(store) = &self.services.store
+            && let Some(lock) = store.lock()
+        {
             let folder = store.path().to_owned();
-            link.send(&Message::StoreLock { folder }, &[store.lock()]).await?;
+            link.send(&Message::StoreLock { folder }, &[lock]).await?;
         }
         link.send(&Message::Start, &[]).await
     }

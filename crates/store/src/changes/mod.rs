@@ -25,9 +25,10 @@ use std::path::{Path, PathBuf};
 
 pub use outline::Outline;
 pub use read::{Change, ChangeWalk, Operation, Step};
+pub(crate) use read::{ChangeRecord, FileWalk};
 pub(crate) use write::{Journal, JournalMark, Log, Segment};
 
-use crate::{error::StoreError, sys};
+use crate::{engine, error::StoreError, sys};
 
 pub(crate) const FOLDER: &str = "changes";
 const MAGIC: &[u8; 8] = b"FBCHG001";
@@ -47,15 +48,25 @@ pub(crate) struct End {
     pub(crate) offset: u64,
 }
 
-impl End {
-    /// The end of the log recorded in one state of the tree.
-    pub(crate) fn of(state: &sys::Transaction) -> Result<Self, StoreError> {
-        let [sequence, segment, offset] = state.marks()?;
-        Ok(Self {
+impl From<[u64; 3]> for End {
+    fn from([sequence, segment, offset]: [u64; 3]) -> Self {
+        Self {
             sequence,
             segment,
             offset,
-        })
+        }
+    }
+}
+
+impl End {
+    /// The end of the log recorded in one state of the tree.
+    pub(crate) fn of(state: &sys::Transaction) -> Result<Self, StoreError> {
+        state.marks().map(Self::from)
+    }
+
+    /// The same, for a state in whatever engine. In a database only the sequence number counts.
+    pub(crate) fn of_any(state: &engine::Transaction) -> Result<Self, StoreError> {
+        state.marks().map(Self::from)
     }
 
     /// Records this end in the state that the transaction commits.
@@ -108,8 +119,8 @@ fn segments(store: &Path) -> Result<Vec<u64>, StoreError> {
 pub(crate) fn extent(store: &Path) -> Result<Option<(u64, u64)>, StoreError> {
     let segments = segments(store)?;
     for segment in segments.iter().rev() {
-        let mut walk = ChangeWalk::new(store, None, segment.saturating_sub(1))?;
-        while walk.next_within(0, |_| false).transpose()?.is_some() {}
+        let mut walk = FileWalk::new(store, None, segment.saturating_sub(1))?;
+        while walk.step(0, &|_| false)?.is_some() {}
         if walk.since() >= *segment {
             return Ok(Some((segments[0], walk.since())));
         }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{error::StoreError, index::Definition, json, key::Key};
+use crate::{database::DatabaseWalk, error::StoreError, index::Definition, json, key::Key};
 
 use super::{End, HEAD_BYTES, Kind, MAGIC, Outline, file_error, segment_path, segments};
 
@@ -52,6 +52,14 @@ pub enum Step {
 }
 
 impl Step {
+    /// The change of a step that was to be read in full.
+    fn whole(self) -> Change {
+        match self {
+            Self::Change(change) => change,
+            Self::Outline(_) => unreachable!("no record is as long as that"),
+        }
+    }
+
     /// As [`Change::sequence`].
     pub fn sequence(&self) -> u64 {
         match self {
@@ -71,7 +79,89 @@ impl Step {
 
 /// Iterates over changes, oldest first.
 #[derive(Debug)]
-pub struct ChangeWalk {
+pub struct ChangeWalk(Walk);
+
+#[derive(Debug)]
+enum Walk {
+    Files(FileWalk),
+    Database(DatabaseWalk),
+    /// The walk has ended with an error.
+    Over(u64, u64),
+}
+
+impl ChangeWalk {
+    /// Changes after `since`, up to `end`.
+    pub(crate) fn new(store: &Path, end: End, since: u64) -> Result<Self, StoreError> {
+        FileWalk::new(store, Some(end), since).map(|walk| Self(Walk::Files(walk)))
+    }
+
+    /// Changes after `since` of a log without its tree: `store` need contain only the folder `changes`. Runs to the
+    /// last complete record. `None` if there is no log.
+    pub fn of_log(store: &Path, since: u64) -> Result<Option<Self>, StoreError> {
+        if segments(store)?.is_empty() {
+            return Ok(None);
+        }
+        FileWalk::new(store, None, since).map(|walk| Some(Self(Walk::Files(walk))))
+    }
+
+    /// Sequence number of the last change returned; before the first, the one the walk started after.
+    pub fn since(&self) -> u64 {
+        match &self.0 {
+            Walk::Files(walk) => walk.since,
+            Walk::Database(walk) => walk.since(),
+            Walk::Over(since, _) => *since,
+        }
+    }
+
+    /// Bytes of the log read so far, including skipped changes.
+    pub fn bytes_read(&self) -> u64 {
+        match &self.0 {
+            Walk::Files(walk) => walk.bytes_read,
+            Walk::Database(walk) => walk.bytes_read(),
+            Walk::Over(_, bytes) => *bytes,
+        }
+    }
+
+    /// Returns the next change. A change that takes more than `bytes_max` in the log is never held in memory: it is
+    /// returned as a summary that lists which of the `wanted` globals it touches.
+    pub fn next_within(
+        &mut self,
+        bytes_max: u64,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Option<Result<Step, StoreError>> {
+        let outcome = match &mut self.0 {
+            Walk::Files(walk) => walk.step(bytes_max, &wanted),
+            Walk::Database(walk) => walk.step(bytes_max, &wanted),
+            Walk::Over(..) => return None,
+        };
+        if outcome.is_err() {
+            self.0 = Walk::Over(self.since(), self.bytes_read());
+        }
+        outcome.transpose()
+    }
+
+    /// Moves the end of the walk to a later one.
+    pub(crate) fn extend(&mut self, end: End) -> Result<(), StoreError> {
+        match &mut self.0 {
+            Walk::Files(walk) => walk.extend(end),
+            Walk::Database(walk) => {
+                walk.extend(end.sequence);
+                Ok(())
+            }
+            Walk::Over(..) => Ok(()),
+        }
+    }
+}
+
+impl From<DatabaseWalk> for ChangeWalk {
+    fn from(walk: DatabaseWalk) -> Self {
+        Self(Walk::Database(walk))
+    }
+}
+
+/// Iterates over the changes in the files of a log.
+#[derive(Debug)]
+pub(crate) struct FileWalk {
     store: PathBuf,
     /// End of the log; without it, the walk runs to the last complete record.
     end: Option<End>,
@@ -83,7 +173,7 @@ pub struct ChangeWalk {
     bytes_read: u64,
 }
 
-impl ChangeWalk {
+impl FileWalk {
     /// Changes after `since`, up to `end`; without an end, up to the last complete record.
     pub(crate) fn new(store: &Path, end: Option<End>, since: u64) -> Result<Self, StoreError> {
         let mut segments = segments(store)?;
@@ -114,15 +204,6 @@ impl ChangeWalk {
         })
     }
 
-    /// Changes after `since` of a log without its tree: `store` need contain only the folder `changes`. Runs to the
-    /// last complete record. `None` if there is no log.
-    pub fn of_log(store: &Path, since: u64) -> Result<Option<Self>, StoreError> {
-        if segments(store)?.is_empty() {
-            return Ok(None);
-        }
-        Self::new(store, None, since).map(Some)
-    }
-
     /// The complete records after an end of the log.
     pub(crate) fn behind(store: &Path, end: End) -> Result<Self, StoreError> {
         let mut segments = segments(store)?;
@@ -149,7 +230,7 @@ impl ChangeWalk {
     }
 
     /// Sequence number of the last change returned; before the first, the one the walk started after.
-    pub fn since(&self) -> u64 {
+    pub(crate) fn since(&self) -> u64 {
         self.since
     }
 
@@ -163,30 +244,13 @@ impl ChangeWalk {
         })
     }
 
-    /// Bytes of the log read so far, including skipped changes.
-    pub fn bytes_read(&self) -> u64 {
-        self.bytes_read
-    }
-
-    /// Returns the next change. A change that takes more than `bytes_max` in the log is never held in memory: it is
-    /// returned as a summary that lists which of the `wanted` globals it touches.
-    pub fn next_within(
-        &mut self,
-        bytes_max: u64,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Option<Result<Step, StoreError>> {
-        let outcome = self.step(bytes_max, &wanted);
-        if outcome.is_err() {
-            // The walk ends with its first error.
-            self.segments.clear();
-            self.current = None;
-            self.end = None;
-        }
-        outcome.transpose()
+    /// The next change, in full.
+    pub(crate) fn next_change(&mut self) -> Result<Option<Change>, StoreError> {
+        Ok(self.step(u64::MAX, &|_| true)?.map(Step::whole))
     }
 
     /// Moves the end of the walk to a later one.
-    pub(crate) fn extend(&mut self, end: End) -> Result<(), StoreError> {
+    fn extend(&mut self, end: End) -> Result<(), StoreError> {
         self.end = Some(end);
         if let Some((segment, file, at)) = &mut self.current {
             // Bytes that were read ahead may have been overwritten since.
@@ -196,7 +260,11 @@ impl ChangeWalk {
         Ok(())
     }
 
-    fn step(&mut self, bytes_max: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<Step>, StoreError> {
+    pub(super) fn step(
+        &mut self,
+        bytes_max: u64,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<Step>, StoreError> {
         loop {
             if self.end.is_some_and(|end| self.since >= end.sequence) {
                 return Ok(None);
@@ -231,16 +299,9 @@ impl ChangeWalk {
             }
             let path = segment_path(&self.store, *segment);
             let failed = |source| file_error("read", &path, source);
-            let found = match head(file).map_err(failed)? {
-                None => None,
-                Some((length, sum)) if length > bytes_max => Outline::read(file, length, sum, wanted)
-                    .map_err(failed)?
-                    .map(|outline| (length, Some(Step::Outline(outline)))),
-                Some((length, sum)) => body(file, length, sum)
-                    .map_err(failed)?
-                    .map(|body| (length, decode(&body).map(Step::Change))),
-            };
-            let Some((length, step)) = found else {
+            let Some(ChangeRecord { bytes, step }) =
+                ChangeRecord::read(file, bytes_max, wanted).map_err(failed)?
+            else {
                 if let Some(end) = ends_here {
                     return Err(self.gap(end.sequence + 1));
                 }
@@ -248,8 +309,8 @@ impl ChangeWalk {
                 self.current = None;
                 continue;
             };
-            *at += HEAD_BYTES as u64 + length;
-            self.bytes_read += HEAD_BYTES as u64 + length;
+            *at += bytes;
+            self.bytes_read += bytes;
             let step = step.ok_or_else(|| StoreError::Damaged {
                 what: format!(
                     "the log of changes, {}: the record that ends at byte {at} is whole, and no change that this program knows",
@@ -281,9 +342,36 @@ impl Iterator for ChangeWalk {
 
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.next_within(u64::MAX, |_| true)?;
-        Some(step.map(|step| match step {
-            Step::Change(change) => change,
-            Step::Outline(_) => unreachable!("no record is as long as that"),
+        Some(step.map(Step::whole))
+    }
+}
+
+/// A complete record of the log.
+pub(crate) struct ChangeRecord {
+    /// Its length.
+    bytes: u64,
+    /// Its content; `None` if this program does not understand it.
+    pub(crate) step: Option<Step>,
+}
+
+impl ChangeRecord {
+    /// Reads the next record; `None` if it is incomplete. One longer than `bytes_max` is summarised.
+    pub(crate) fn read(
+        file: &mut impl Read,
+        bytes_max: u64,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> io::Result<Option<Self>> {
+        let Some((length, sum)) = head(file)? else {
+            return Ok(None);
+        };
+        let step = if length > bytes_max {
+            Outline::read(file, length, sum, wanted)?.map(|outline| Some(Step::Outline(outline)))
+        } else {
+            body(file, length, sum)?.map(|body| decode(&body).map(Step::Change))
+        };
+        Ok(step.map(|step| Self {
+            bytes: HEAD_BYTES as u64 + length,
+            step,
         }))
     }
 }

@@ -134,6 +134,11 @@ impl Journal {
         self.record.extend_from_slice(content);
     }
 
+    /// The complete record of the commit with that sequence number.
+    pub(crate) fn record(&mut self, sequence: u64) -> &[u8] {
+        self.seal(sequence, &[])
+    }
+
     /// Completes the record of the commit with that sequence number and returns its bytes.
     fn seal(&mut self, sequence: u64, terminator: &[u8]) -> &[u8] {
         let (head, body) = self.record.split_at_mut(HEAD_BYTES);

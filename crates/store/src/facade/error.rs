@@ -99,6 +99,10 @@ pub fn code_of(error: &StoreError) -> &'static str {
         StoreError::OpenAlready { .. } => "open_already",
         StoreError::InUse { .. } => "in_use",
         StoreError::File { .. } => "file",
+        StoreError::Database { error, .. } => error.code(),
+        StoreError::Moved => "moved",
+        StoreError::InDatabase { .. } => "in_database",
+        StoreError::Copy { .. } => "copy",
         StoreError::Engine { .. } => "engine",
     }
 }

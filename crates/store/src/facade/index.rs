@@ -71,7 +71,7 @@ impl Session {
             place => Place::from_bytes(place).ok_or(SessionError::Malformed)?,
         };
         self.read(|reader, out| {
-            let mut walk = QueryWalk::new(reader, name, &query, place)?;
+            let mut walk = QueryWalk::new(reader, name, &query, place.clone())?;
             let mut found = Vec::new();
             for record in walk.by_ref().take(limit) {
                 item(record?.text().as_bytes(), &mut found);

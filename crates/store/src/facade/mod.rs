@@ -357,7 +357,7 @@ impl Session {
     /// Runs a read whose result, if any, is what it appends to the buffer.
     fn answer(
         &mut self,
-        question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<bool, StoreError>,
+        question: impl FnMut(&Reader<'_>, &mut Vec<u8>) -> Result<bool, StoreError>,
     ) -> Result<Option<&[u8]>, SessionError> {
         let found = self.read(question)?;
         Ok(found.then_some(self.out.as_slice()))
@@ -365,16 +365,16 @@ impl Session {
 
     fn read<T>(
         &mut self,
-        question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<T, StoreError>,
+        mut question: impl FnMut(&Reader<'_>, &mut Vec<u8>) -> Result<T, StoreError>,
     ) -> Result<T, SessionError> {
         self.look(|reader, out| question(reader, out).map_err(SessionError::from))
     }
 
     /// Runs reads that this API does not offer, all on one state: that of the open transaction or snapshot, or else the
-    /// latest. The content of the buffer is available as [`Session::answered`] until the next call.
+    /// latest. In a database they may be [repeated](Snapshot::run). The content of the buffer is available as [`Session::answered`] until the next call.
     pub fn look<T, E: From<SessionError>>(
         &mut self,
-        question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<T, E>,
+        mut question: impl FnMut(&Reader<'_>, &mut Vec<u8>) -> Result<T, E>,
     ) -> Result<T, E> {
         let out = &mut self.out;
         out.clear();
@@ -384,14 +384,17 @@ impl Session {
         match &self.state {
             State::Apart => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
-                let snapshot = match self.latest.take() {
+                let mut snapshot = match self.latest.take() {
                     Some(mut snapshot) => {
                         snapshot.wake().map_err(SessionError::from)?;
                         snapshot
                     }
-                    None => store.snapshot().map_err(SessionError::from)?,
+                    None => store.later_snapshot().map_err(SessionError::from)?,
                 };
-                let answer = question(&snapshot.reader(), out)?;
+                let answer = snapshot.run(|reader| {
+                    out.clear();
+                    question(reader, out)
+                })?;
                 snapshot.rest().map_err(SessionError::from)?;
                 self.latest = Some(snapshot);
                 Ok(answer)

@@ -42,7 +42,7 @@ impl Session {
         let range = range(children)?;
         self.read(|reader, out| {
             let mut scratch = Vec::new();
-            for found in reader.children(&key, range)?.take(limit) {
+            for found in reader.children(&key, range.clone())?.take(limit) {
                 if out.len() > PAGE_BYTES_MAX {
                     break;
                 }
@@ -90,7 +90,7 @@ impl Session {
         }
         self.read(|reader, out| {
             let mut left = limit;
-            let Some(after) = after else {
+            let Some(after) = after.clone() else {
                 return leaves(reader, &root, &root, None, &mut left, out);
             };
             // The nodes after a node are those below it, then those below its following siblings, then those below its

@@ -21,10 +21,10 @@ mod upkeep;
 use std::{cell::RefCell, sync::Arc};
 
 use crate::{
+    engine::{Seek, Transaction},
     error::StoreError,
     json::{self, Json},
     key::{Key, decode, within},
-    sys::{Seek, Transaction},
     tree::{Reader, Tables},
 };
 
@@ -44,7 +44,8 @@ pub const ENTRIES_PER_RECORD_MAX: usize = 1000;
 /// Field step that stands for every element of an array.
 pub const EACH: &str = "*";
 
-const CATALOGUE: &[u8] = b"indexes";
+/// Key of the catalogue in the metadata.
+pub(crate) const CATALOGUE: &[u8] = b"indexes";
 
 /// Definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]

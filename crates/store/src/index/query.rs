@@ -3,10 +3,10 @@
 use std::{collections::HashSet, ops::Bound};
 
 use crate::{
+    engine::{Cursor, Record, Seek},
     error::StoreError,
     json::Json,
     key::{ABOVE_CHILDREN, Subscript},
-    sys::{Cursor, Record, Seek},
     tree::Reader,
 };
 

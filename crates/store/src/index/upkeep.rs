@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use crate::{
+    engine::Transaction,
     error::StoreError,
     json::Json,
     key::{Key, Subscript, Subscripts, decode, within},
-    sys::Transaction,
     tree::{Reader, Tables, read::Range},
 };
 

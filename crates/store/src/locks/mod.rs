@@ -6,7 +6,8 @@
 //! Each name stands for one byte of a file that is never written (its offset is a hash of the name), and each owner has
 //! the file open by itself. To lock a node is to lock its byte for writing and those of the nodes above it for reading,
 //! with locks that belong to the open file (`F_OFD_SETLK`): when the owner's process dies, however it dies, the
-//! operating system releases them. Two names with the same hash, one pair in 2^63, exclude each other needlessly.
+//! operating system releases them. Two names with the same hash, one pair in 2^63, exclude each other needlessly. In a
+//! database, each byte is a row that ends by itself unless its owner extends it ([`crate::database`]).
 
 mod sys;
 
@@ -15,11 +16,17 @@ use std::{
     fs::File,
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{error::StoreError, folder::FILE_MODE, key::Key};
+use crate::{
+    database::{Database, DatabaseLocks},
+    error::StoreError,
+    folder::FILE_MODE,
+    key::Key,
+};
 
 pub(crate) use sys::{Hold, try_hold};
 
@@ -33,11 +40,11 @@ const NAMES_MAX: usize = 65_536;
 /// The locks of one owner. Dropping it releases them all.
 #[derive(Debug)]
 pub struct Locks {
-    file: File,
+    keeper: Keeper,
     held: HashMap<u64, HeldLock>,
 }
 
-/// How often a byte is held, for the locked node itself and for nodes below it.
+/// How often a name is held, for the locked node itself and for nodes below it.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeldLock {
     locked: u32,
@@ -57,7 +64,14 @@ impl HeldLock {
 impl Locks {
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         Ok(Self {
-            file: open_file(&folder.join(FILE))?,
+            keeper: Keeper::File(open_file(&folder.join(FILE))?),
+            held: HashMap::new(),
+        })
+    }
+
+    pub(crate) fn in_database(database: &Arc<Database>) -> Result<Self, StoreError> {
+        Ok(Self {
+            keeper: Keeper::Database(DatabaseLocks::open(database)?),
             held: HashMap::new(),
         })
     }
@@ -70,7 +84,11 @@ impl Locks {
         }
         // A deadline beyond the range of the clock means forever.
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
-        let mut pause = PAUSE_MIN;
+        let mut pause = match &self.keeper {
+            Keeper::File(_) => PAUSE_MIN,
+            // Each attempt is a transaction.
+            Keeper::Database(_) => PAUSE_MAX,
+        };
         while !self.try_all(&wanted)? {
             let left = deadline.map_or(PAUSE_MAX, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
@@ -91,88 +109,112 @@ impl Locks {
         if self.held.get(own).is_none_or(|held| held.locked == 0) {
             return Ok(false);
         }
-        self.give_back(&wanted)?;
+        // Weakening locks always succeeds.
+        self.change_all(&wanted, |count| *count -= 1)?;
         Ok(true)
     }
 
     /// Releases all locks.
     pub fn unlock_all(&mut self) -> Result<(), StoreError> {
-        for (at, _) in std::mem::take(&mut self.held) {
-            self.set(at, None)?;
-        }
-        Ok(())
+        let held = std::mem::take(&mut self.held);
+        let all = held.into_iter().map(|(name, before)| LockChange {
+            name,
+            before,
+            after: HeldLock::default(),
+        });
+        self.keeper.apply(&all.collect::<Vec<_>>()).map(drop)
     }
 
-    /// Takes all bytes or none, so that an owner never holds some while it waits for others.
+    /// Takes all names or none, so that an owner never holds some while it waits for others.
     fn try_all(&mut self, wanted: &[u64]) -> Result<bool, StoreError> {
-        for (index, at) in wanted.iter().enumerate() {
-            let held = self.held.entry(*at).or_default();
-            let before = held.hold();
-            let is_own = index + 1 == wanted.len();
-            if is_own {
-                held.locked += 1;
+        self.change_all(wanted, |count| *count += 1)
+    }
+
+    /// Changes how often a node, which is last, and those above it are held, if nobody else prevents it.
+    fn change_all(&mut self, names: &[u64], change: impl Fn(&mut u32)) -> Result<bool, StoreError> {
+        let changes = names.iter().enumerate().map(|(index, name)| {
+            let before = self.held.get(name).copied().unwrap_or_default();
+            let mut after = before;
+            change(if index + 1 == names.len() {
+                &mut after.locked
             } else {
-                held.above += 1;
-            }
-            let after = held.hold();
-            let taken = if before == after {
-                Ok(true)
-            } else {
-                self.set(*at, after)
+                &mut after.above
+            });
+            let name = *name;
+            LockChange { name, before, after }
+        });
+        let changes: Vec<LockChange> = changes.collect();
+        if !self.keeper.apply(&changes)? {
+            return Ok(false);
+        }
+        for LockChange { name, after, .. } in changes {
+            match after.hold() {
+                Some(_) => self.held.insert(name, after),
+                None => self.held.remove(&name),
             };
-            if matches!(taken, Ok(true)) {
-                continue;
-            }
-            // Restores the count of this byte, and releases those taken before it.
-            let held = self.held.get_mut(at).expect("it was put there above");
-            if is_own {
-                held.locked -= 1;
-            } else {
-                held.above -= 1;
-            }
-            if held.hold().is_none() {
-                self.held.remove(at);
-            }
-            for at in &wanted[..index] {
-                self.release(*at, false)?;
-            }
-            return taken;
         }
         Ok(true)
     }
+}
 
-    fn give_back(&mut self, wanted: &[u64]) -> Result<(), StoreError> {
-        for (index, at) in wanted.iter().enumerate() {
-            self.release(*at, index + 1 == wanted.len())?;
-        }
-        Ok(())
-    }
+/// A change of how often a name is held.
+#[derive(Clone, Copy, Debug)]
+struct LockChange {
+    name: u64,
+    before: HeldLock,
+    after: HeldLock,
+}
 
-    fn release(&mut self, at: u64, own: bool) -> Result<(), StoreError> {
-        let held = self.held.get_mut(&at).expect("only what is held is given back");
-        let before = held.hold();
-        if own {
-            held.locked -= 1;
-        } else {
-            held.above -= 1;
-        }
-        let after = held.hold();
-        if after.is_none() {
-            self.held.remove(&at);
-        }
-        if before != after {
-            // Weakening a lock always succeeds.
-            self.set(at, after)?;
-        }
-        Ok(())
-    }
+/// Where locks are kept.
+#[derive(Debug)]
+enum Keeper {
+    File(File),
+    Database(DatabaseLocks),
+}
 
-    fn set(&self, at: u64, hold: Option<Hold>) -> Result<bool, StoreError> {
-        try_hold(&self.file, at, hold).map_err(|source| StoreError::File {
-            what: "lock a byte of",
-            path: FILE.into(),
-            source,
-        })
+impl Keeper {
+    /// Makes all changes or none; `false` if others hold one of the names.
+    fn apply(&self, changes: &[LockChange]) -> Result<bool, StoreError> {
+        let changes: Vec<&LockChange> = changes
+            .iter()
+            .filter(|change| change.before.hold() != change.after.hold())
+            .collect();
+        let file = match self {
+            Self::File(file) => file,
+            Self::Database(locks) => {
+                let names = |hold| {
+                    let those = changes.iter().filter(|change| change.after.hold() == hold);
+                    those.map(|change| change.name).collect::<Vec<u64>>()
+                };
+                let (exclusive, shared) = (names(Some(Hold::Exclusive)), names(Some(Hold::Shared)));
+                let gone = names(None);
+                if !gone.is_empty() {
+                    locks.release(&gone)?;
+                }
+                return if exclusive.is_empty() && shared.is_empty() {
+                    Ok(true)
+                } else {
+                    locks.try_hold(&exclusive, &shared)
+                };
+            }
+        };
+        let set = |name, hold| {
+            try_hold(file, name, hold).map_err(|source| StoreError::File {
+                what: "lock a byte of",
+                path: FILE.into(),
+                source,
+            })
+        };
+        for (index, change) in changes.iter().enumerate() {
+            let taken = set(change.name, change.after.hold());
+            if !matches!(taken, Ok(true)) {
+                for change in &changes[..index] {
+                    set(change.name, change.before.hold())?;
+                }
+                return taken;
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     table::Table,
     transaction::Transaction,
 };
-use crate::error::StoreError;
+use crate::{engine::Record, error::StoreError};
 
 /// Direction and bound of a seek.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +28,6 @@ pub(crate) struct Cursor<'t> {
     home: &'t Transaction,
     lent: PhantomData<&'t [u8]>,
 }
-
-/// A key and its value, in memory borrowed from the engine.
-pub(crate) type Record<'t> = (&'t [u8], &'t [u8]);
 
 impl Transaction {
     pub(crate) fn cursor(&self, table: Table) -> Result<Cursor<'_>, StoreError> {

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// A ticket lock: numbers are handed out and served in order.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -26,7 +26,7 @@ struct State {
 
 impl Gate {
     /// Waits for its turn. `None` if this thread is already inside and would wait for itself.
-    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+    pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         let me = thread::current().id();
         let mut state = self.state.lock();
         if state.inside == Some(me) {
@@ -42,7 +42,7 @@ impl Gate {
     }
 
     /// Admits the next thread.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let mut state = self.state.lock();
         assert!(state.inside.take().is_some(), "only who is inside can leave");
         state.serving += 1;
@@ -54,7 +54,7 @@ impl Gate {
 
 /// The right to write; leaves the gate when dropped.
 #[derive(Debug)]
-pub(super) struct Inside<'e>(&'e Gate);
+pub(crate) struct Inside<'e>(&'e Gate);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {

@@ -23,9 +23,10 @@ mod snapshot;
 mod table;
 mod transaction;
 
-pub(crate) use cursor::{Cursor, Record, Seek};
+pub(crate) use cursor::{Cursor, Seek};
 pub(crate) use environment::{Environment, Opening};
 pub(crate) use failure::{BUSY, UNRECOVERED};
+pub(crate) use gate::Gate;
 pub(crate) use snapshot::Parked;
 pub(crate) use table::Table;
 pub(crate) use transaction::Transaction;

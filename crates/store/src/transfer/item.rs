@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::{
+    engine::Seek,
     error::StoreError,
     index::Definition,
     json,
     key::{ABOVE_CHILDREN, Key, subscript_length, within},
-    sys::Seek,
     tree::{Reader, Record},
 };
 

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::{
+    engine::Seek,
     error::StoreError,
     json,
     key::{Key, decode, subscript_length, within},
-    sys::Seek,
     transaction::Read,
 };
 

@@ -15,7 +15,7 @@ pub(crate) mod read;
 mod record;
 pub(crate) mod write;
 
-use crate::sys::Table;
+use crate::engine::Table;
 
 pub(crate) use read::Reader;
 pub(crate) use record::Record;

@@ -3,10 +3,10 @@
 use std::ops::Bound;
 
 use crate::{
+    engine::{Cursor, Seek, Transaction},
     error::StoreError,
     json,
     key::{ABOVE_CHILDREN, Key, Subscript, Subscripts, decode, global_length, subscript_length, within},
-    sys::{Cursor, Seek, Transaction},
 };
 
 use super::{Defined, Record, Tables};

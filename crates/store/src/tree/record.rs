@@ -4,7 +4,7 @@
 //! flags 1 | CRC-32C of key, flags and text 4, little-endian | text
 //! ```
 
-use crate::{error::StoreError, json, key::Key, sys::Transaction};
+use crate::{engine::Transaction, error::StoreError, json, key::Key};
 
 use super::Tables;
 

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use crate::{
     decimal,
+    engine::{Cursor, Seek, Transaction},
     error::{StoreError, TRANSACTION_FULL},
     json::{self, Json},
     key::{Key, Subscripts, decode, global_length, subscript_length, within},
-    sys::{Cursor, Seek, Transaction},
 };
 
 use super::{
@@ -170,10 +170,8 @@ impl Writer<'_> {
 
     /// Removes everything stored of a subtree; `false` if there was nothing.
     fn clear(&mut self, key: &Key) -> Result<bool, StoreError> {
-        let deleted =
-            self.transaction
-                .delete_range(self.tables.nodes, key.as_bytes(), &above(key.as_bytes()))?;
-        Ok(deleted > 0)
+        self.transaction
+            .delete_range(self.tables.nodes, key.as_bytes(), &above(key.as_bytes()))
     }
 
     /// Turns the array above a new node into an object if the node is not its next element.

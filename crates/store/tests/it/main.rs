@@ -1,23 +1,34 @@
 //! The store through its public API.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::duplicate_mod, reason = "the same tests run on both kinds of stores")]
 
-mod changes;
 mod compact;
 mod crashes;
 mod disk;
-mod expiry;
-mod facade;
 mod full;
-mod group_commit;
-mod indexes;
-mod locks;
-mod merge;
-mod model;
-mod patch;
+mod place;
 mod power;
-mod processes;
 mod recovery;
 mod restart;
-mod transfer;
 mod verify;
+
+/// Stores in folders.
+mod folder {
+    use super::place::Folder as Home;
+
+    #[path = "../both/mod.rs"]
+    mod both;
+    mod flushes;
+    mod log_files;
+}
+
+/// Stores in databases.
+mod database {
+    use super::place::Schema as Home;
+
+    #[path = "../both/mod.rs"]
+    mod both;
+    mod copy;
+    mod faults;
+}

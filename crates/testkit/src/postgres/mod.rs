@@ -10,7 +10,15 @@ mod programs;
 pub mod resident;
 mod template;
 
-use std::{path::Path, sync::OnceLock, thread, time::Instant};
+use std::{
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::Instant,
+};
 
 use self::{
     cluster::{Cluster, LOOK_EVERY, PATIENCE},
@@ -139,6 +147,45 @@ impl Postgres {
             thread::sleep(LOOK_EVERY);
         }
         killed.len()
+    }
+}
+
+/// A schema for a store of a test, in the shared server. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct Schema {
+    name: String,
+}
+
+impl Schema {
+    /// Reserves a name; whoever opens the URL makes the schema.
+    #[allow(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        Self {
+            name: format!("store_{}", COUNT.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// The URL of the store.
+    pub fn url(&self) -> String {
+        format!("{}&schema={}", Postgres::shared().url(), self.name)
+    }
+
+    /// Runs statements as a superuser; `SCHEMA` in them is the schema's name.
+    pub fn run(&self, statements: &str) {
+        let statements = statements.replace("SCHEMA", &self.name);
+        let run = Postgres::shared().admin().batch_execute(&statements);
+        run.unwrap_or_else(|error| panic!("{statements}: {error}"));
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        let dropped = format!("drop schema if exists {} cascade", self.name);
+        // A store that is still open may have a lock; the server ends with the process anyway.
+        let _ = Postgres::shared()
+            .admin()
+            .batch_execute(&format!("set lock_timeout = '2s'; {dropped}"));
     }
 }
 

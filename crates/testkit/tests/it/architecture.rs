@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 72] = [
+const ARROWS: [(&str, &str); 73] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -81,6 +81,7 @@ const ARROWS: [(&str, &str); 72] = [
     ("forebay-server", "forebay-trace"),
     ("forebay-server", "forebay-upstream"),
     ("forebay-server", "forebay-workflow"),
+    ("forebay-store", "forebay-pg"),
     ("forebay-testkit", "forebay-wire"),
     ("forebay-upstream", "forebay-tls"),
 ];

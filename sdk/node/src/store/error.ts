@@ -55,6 +55,28 @@ export type StoreErrorCode =
   | 'foreign_log'
   /** The store was written by a version with another format. */
   | 'format'
+  /** A store in a database: no server answers, or the connection broke. Nothing was changed. */
+  | 'database_unreachable'
+  /** A store in a database: a statement took too long, or another program was writing for too long. Nothing was changed. */
+  | 'database_late'
+  /** A store in a database that accepts no writes, as a standby does. */
+  | 'database_read_only'
+  /** A store in a database: no connection is free. Nothing was changed. */
+  | 'database_full'
+  /** The URL of a database is not valid. */
+  | 'database_address'
+  /** Any other error of a store's database. Nothing was changed. */
+  | 'database'
+  /** The database ended the transaction in favour of another one: it can be run again. */
+  | 'conflict'
+  /** A store in a database: the connection broke during a commit, and whether the commit stands could not be found out. */
+  | 'commit_unknown'
+  /** A store in a database: a commit came between two reads that belong together, again and again. */
+  | 'moved'
+  /** Only a store in a folder has this. */
+  | 'in_database'
+  /** A copy of a store that cannot be made, or differs from the original. */
+  | 'copy'
   /** No space left: on the disk, or within the store's limit. */
   | 'full'
   /** Too many snapshots, counted over all processes. */

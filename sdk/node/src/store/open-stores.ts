@@ -54,8 +54,8 @@ function share(native: NativeStore, store: Store): Opening {
 }
 
 /**
- * Opens the store in a folder, and creates it if necessary. Opening the same folder again returns the same store, and fails with
- * `open_already` if the options differ.
+ * Opens the store in a folder, or in the database whose URL the path is (`postgres://user:password@host/database`), and creates it if
+ * necessary. Opening the same again returns the same store, and fails with `open_already` if the options differ.
  *
  * Handlers need not open anything: `import { store } from 'forebay'` is the store of the server; this function returns the same for its
  * folder.
@@ -76,7 +76,7 @@ let providedFolder: string | undefined;
 
 /**
  * The server's store, opened on first use; after it was closed, calling `open` with its folder opens it again. The server passes it in
- * the environment: `FOREBAY_STORE` (a folder), `FOREBAY_STORE_MODE` (`rw`, `ro` or `none`), and from its configuration
+ * the environment: `FOREBAY_STORE` (a folder, or the URL of a database), `FOREBAY_STORE_MODE` (`rw`, `ro` or `none`), and from its configuration
  * `FOREBAY_STORE_DURABILITY`, `FOREBAY_STORE_VALUE_BYTES_MAX` and `FOREBAY_STORE_READER_AGE_MAX_MS`.
  */
 export const store: Store = new Store(() => {
@@ -144,6 +144,8 @@ function isServersFolder(path: string): boolean {
 }
 
 function realPath(path: string): string {
+  // The URL of a database.
+  if (/^postgres(ql)?:\/\//.test(path)) return path;
   try {
     return realpathSync(path);
   } catch {

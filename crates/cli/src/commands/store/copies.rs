@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_store::{
-    Compacted, Progress, StoreError,
+    Compacted, Copied, Progress, StoreError,
     changes::{Change, ChangeWalk},
 };
 
@@ -81,6 +81,37 @@ pub(super) struct Compact {
     data: Data,
 }
 
+/// Copy a store between a folder and a database, either way, while others read and write it
+#[derive(Debug, clap::Args)]
+pub(super) struct Copy {
+    /// The store: its folder, or the URL of its database. Example: forebay store copy data postgres://app@db.example/app
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// A place without a store, or with an earlier copy of the same one, which is brought up to date. Example: forebay store copy postgres://app@db.example/app data
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+}
+
+pub(super) fn copy(arguments: &Copy) -> anyhow::Result<()> {
+    let [from, to] = [&arguments.from, &arguments.to].map(|place| Data::of(place.clone()));
+    let (from, to) = (from.read()?, to.write_or_make_following()?);
+    let mut bar = Bar::new("copy", "records", None);
+    let copied = forebay_store::copy_store(&from, &to, &mut |copied| bar.at(copied.records, copied.bytes))?;
+    let Copied {
+        records,
+        bytes,
+        changes,
+        sequence,
+    } = copied;
+    bar.end(records, bytes);
+    output::complaint(&format!(
+        "{}: {records} records ({}) and {changes} changes copied; it equals the original as of change {sequence}",
+        to.path().display(),
+        megabytes(bytes)
+    ));
+    Ok(())
+}
+
 pub(super) fn backup(arguments: &Backup) -> anyhow::Result<()> {
     must_be_empty(&arguments.to)?;
     let store = arguments.data.read()?;
@@ -92,7 +123,7 @@ pub(super) fn backup(arguments: &Backup) -> anyhow::Result<()> {
 }
 
 pub(super) fn restore(arguments: &Restore) -> anyhow::Result<()> {
-    let folder = &arguments.data.folder;
+    let folder = arguments.data.folder("backup to restore")?;
     must_be_empty(folder)?;
     let backup = match &arguments.from {
         Some(from) => {
@@ -124,12 +155,11 @@ pub(super) fn restore(arguments: &Restore) -> anyhow::Result<()> {
 }
 
 pub(super) fn compact(arguments: &Compact) -> anyhow::Result<()> {
+    let folder = arguments.data.folder("file to compact")?;
     let Compacted {
         before_bytes,
         after_bytes,
-    } = shown("compact", |progress| {
-        forebay_store::compact(&arguments.data.folder, progress)
-    })?;
+    } = shown("compact", |progress| forebay_store::compact(folder, progress))?;
     output::complaint(&if after_bytes < before_bytes {
         format!("{} -> {}", megabytes(before_bytes), megabytes(after_bytes))
     } else {

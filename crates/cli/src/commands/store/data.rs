@@ -1,6 +1,9 @@
 //! Selects the store, and opens it for a command.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use forebay_store::{Options, Store, StoreError};
 
@@ -12,7 +15,7 @@ const READER_AGE_MAX: Duration = Duration::from_hours(24);
 /// Which store is meant.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Data {
-    /// The folder of the store. Example: forebay store ls --data shop/data
+    /// The folder of the store, or the URL of its database. Example: forebay store ls --data shop/data
     #[arg(long = "data", value_name = "DIR", default_value = "data")]
     pub(super) folder: PathBuf,
 }
@@ -21,6 +24,14 @@ impl Data {
     /// The store in a folder.
     pub(crate) fn of(folder: PathBuf) -> Self {
         Self { folder }
+    }
+
+    /// The folder; an error that says what a store in a database has not.
+    pub(super) fn folder(&self, what: &'static str) -> Result<&Path, StoreError> {
+        if self.folder.to_str().is_some_and(forebay_store::is_url) {
+            return Err(StoreError::InDatabase { what });
+        }
+        Ok(&self.folder)
     }
 
     /// Opens an existing store to read.
@@ -40,6 +51,15 @@ impl Data {
         Store::open(&self.folder, &follower())
     }
 
+    /// Opens a store to write without leading it, and creates it if there is none.
+    pub(super) fn write_or_make_following(&self) -> Result<Store, StoreError> {
+        let maker = Options {
+            create: true,
+            ..follower()
+        };
+        Store::open(&self.folder, &maker)
+    }
+
     /// Opens a store to write, and creates it if there is none.
     pub(crate) fn write_or_make(&self) -> Result<Store, StoreError> {
         match self.write() {
@@ -50,7 +70,7 @@ impl Data {
                     ..follower()
                 };
                 let store = Store::open(&self.folder, &maker)?;
-                output::complaint(&format!("made a new store in {}", self.folder.display()));
+                output::complaint(&format!("made a new store in {}", store.path().display()));
                 Ok(store)
             }
             outcome => outcome,

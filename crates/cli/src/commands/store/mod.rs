@@ -30,6 +30,7 @@ pub(crate) struct StoreArgs {
 enum Command {
     #[command(flatten)]
     Open(Open),
+    Copy(copies::Copy),
     Restore(copies::Restore),
     Compact(copies::Compact),
     Shell(shell::StoreShellArgs),
@@ -57,6 +58,7 @@ enum Open {
 pub(crate) fn run(arguments: StoreArgs) -> anyhow::Result<()> {
     match arguments.command {
         Command::Open(command) => command.run(),
+        Command::Copy(arguments) => copies::copy(&arguments),
         Command::Restore(arguments) => copies::restore(&arguments),
         Command::Compact(arguments) => copies::compact(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),

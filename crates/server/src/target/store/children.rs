@@ -184,14 +184,15 @@ impl Children {
     }
 
     /// The response with all children, line by line.
-    pub(super) fn lines(self, place: StreamPermit) -> Reply<'static> {
+    pub(super) fn lines(self, place: StreamPermit, is_remote: bool) -> Reply<'static> {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
         reply.headers.to_mut().push_known("vary", "accept");
-        reply.body = Body::Stream(Box::new(StoreBody::new(ChildLines {
+        let lines = ChildLines {
             children: self,
             _place: place,
-        })));
+        };
+        reply.body = Body::Stream(Box::new(StoreBody::new(lines, is_remote)));
         reply
     }
 

@@ -184,6 +184,7 @@ impl ChangeFeed {
         let store = open.store();
         let since = match since(request.head)? {
             Some(since) => since,
+            None if store.is_remote() => store.stats()?.last_commit,
             None => store.snapshot()?.sequence()?,
         };
         let log = match store.changes(since) {

@@ -18,13 +18,13 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay_store::{Key, Read};
+use forebay_store::{Key, Read, Snapshot};
 
 use self::{children::Children, query::Query};
 use super::{
     End, Request,
     access::Rules,
-    snapshot_read::{ReadOutcome, only_reads, read},
+    snapshot_read::{ReadOutcome, off_thread, only_reads, read, read_remote},
     websocket::refused_handshake,
 };
 use crate::{
@@ -81,6 +81,9 @@ impl StoreTarget {
                 return Ok(reply);
             }
         }
+        if only_reads(request.head) && self.open.is_remote() {
+            return self.read_remote(request, client).await;
+        }
         if only_reads(request.head) {
             return read(&self.open, request, client, || self.read(request)).await;
         }
@@ -91,6 +94,41 @@ impl StoreTarget {
     /// Whether its connections may go over to WebSocket: the feed of changes does.
     pub(crate) fn takes_upgrades(&self) -> bool {
         self.kind == PathKind::Changes
+    }
+
+    /// Answers a read-only request from a store in a database.
+    async fn read_remote(
+        &self,
+        request: &Request<'_>,
+        client: &mut dyn Client,
+    ) -> Result<Reply<'static>, End> {
+        if self.kind != PathKind::Own {
+            return match self.read(request)? {
+                ReadOutcome::Answered(reply) => Ok(reply),
+                ReadOutcome::Unfinished(_) => unreachable!("only documents and pages take long"),
+            };
+        }
+        let (target, rest) = (self.clone(), rest(request).to_owned());
+        if !children::wants_lines(request.head) {
+            let begin = move |head: &Head| target.read_at(head, &rest);
+            return read_remote(&self.open, request, client, begin).await;
+        }
+        let place = self.open.stream()?;
+        let begin = move |head: &Head| target.children_at(head, &rest);
+        let (children, ends) = off_thread(&self.open, request, client, begin).await?;
+        let mut reply = children.lines(place, true);
+        put_lifetime(ends, reply.headers.to_mut());
+        Ok(reply)
+    }
+
+    /// The children that a request for lines asks for, and when their parent expires.
+    fn children_at(&self, head: &Head, rest: &str) -> Result<(Children, Option<u64>), Refusal> {
+        let key = path::key(rest)?;
+        self.rules.check_read(key.global_name(), head)?;
+        let query = Query::read(head.query())?;
+        let snapshot = self.open.store().snapshot()?;
+        let ends = ends(&snapshot, &key)?;
+        Ok((Children::new(snapshot, key, query, self.value_bytes_max)?, ends))
     }
 
     /// Begins a read-only request.
@@ -113,14 +151,10 @@ impl StoreTarget {
             .then(|| self.open.stream())
             .transpose()?;
         let snapshot = self.open.store().snapshot()?;
-        let ends = snapshot.ends(&key)?;
-        if ends.is_some_and(|ends| ends <= lifetime::now_ms()) {
-            // An expired node is removed within a second, and not served meanwhile.
-            return Err(Refusal::NoSuchNode);
-        }
+        let ends = ends(&snapshot, &key)?;
         let bytes_max = self.value_bytes_max;
         if let Some(place) = lines {
-            let mut reply = Children::new(snapshot, key, query, bytes_max)?.lines(place);
+            let mut reply = Children::new(snapshot, key, query, bytes_max)?.lines(place, false);
             put_lifetime(ends, reply.headers.to_mut());
             return Ok(ReadOutcome::Answered(reply));
         }
@@ -227,6 +261,15 @@ pub(super) fn document_reply(
         length: None,
         encoded: None,
     })
+}
+
+/// When a node expires. One that has expired is removed within a second, and not served meanwhile.
+fn ends(snapshot: &Snapshot, key: &Key) -> Result<Option<u64>, Refusal> {
+    let ends = snapshot.ends(key)?;
+    if ends.is_some_and(|ends| ends <= lifetime::now_ms()) {
+        return Err(Refusal::NoSuchNode);
+    }
+    Ok(ends)
 }
 
 /// A JSON response.

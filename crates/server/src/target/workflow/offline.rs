@@ -31,8 +31,9 @@ fn open(config: &config::Store) -> Result<Store, StoreError> {
         lead: false,
         ..Options::default()
     };
-    let options = Store::opened(&config.path).unwrap_or_else(follower);
-    Store::open(&config.path, &options)
+    let location = config.location();
+    let options = Store::opened(&location).unwrap_or_else(follower);
+    Store::open(&location, &options)
 }
 
 /// Checks files and starts an engine for them, with the limits and permissions of a configuration that has `[workflow]`: rules reach its
@@ -59,7 +60,11 @@ pub fn start_offline(
         .filter(|_| !workflow.allow.common.store.is_empty());
     let store = store.map(open).transpose()?;
     let store_options = store.as_ref().map(|store| forebay_script::StoreOptions {
-        folder: store.path().into(),
+        folder: config
+            .store
+            .as_ref()
+            .map(config::Store::location)
+            .unwrap_or_default(),
         options: *store.options(),
         records: config.records.settings().to_text(),
     });

@@ -1,18 +1,27 @@
 //! The pages on records and TQL: every exchange that they show, in its order.
 
-use forebay_testkit::{Setup, blocks};
+use forebay_testkit::{Setup, blocks, postgres::Schema};
 
 use super::ask;
 use crate::store::guide::exchanges_go_as_written;
 
 #[test]
 fn every_exchange_of_the_guide_goes_as_it_says() {
-    exchanges_go_as_written("guide/records.md", 10);
+    exchanges_go_as_written("guide/records.md", 10, str::to_owned);
+}
+
+#[test]
+fn every_exchange_of_the_guide_goes_as_it_says_with_a_store_in_a_database() {
+    let schema = Schema::new();
+    exchanges_go_as_written("guide/records.md", 10, |config| {
+        let url = schema.url();
+        config.replace("path = \"data\"", &format!("url = \"{url}\""))
+    });
 }
 
 #[test]
 fn every_example_of_the_reference_goes_as_it_says() {
-    exchanges_go_as_written("reference/tql.md", 25);
+    exchanges_go_as_written("reference/tql.md", 25, str::to_owned);
 }
 
 #[test]

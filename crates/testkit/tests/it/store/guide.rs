@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use forebay_testkit::{Setup, blocks};
+use forebay_testkit::{Setup, blocks, postgres::Schema};
 
 use super::ask;
 
@@ -29,17 +29,27 @@ fn fields_of(text: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn every_exchange_of_the_guide_goes_as_it_says() {
-    exchanges_go_as_written("guide/store.md", 10);
+    exchanges_go_as_written("guide/store.md", 10, str::to_owned);
 }
 
-/// Starts a server with the first configuration of a page of the documentation and has every exchange with it that the page shows, in
+#[test]
+fn every_exchange_of_the_guide_goes_as_it_says_with_a_store_in_a_database() {
+    let schema = Schema::new();
+    exchanges_go_as_written("guide/store.md", 10, |config| {
+        let in_database = config.replace("path = \"data\"", &format!("url = \"{}\"", schema.url()));
+        assert_ne!(config, in_database);
+        in_database
+    });
+}
+
+/// Starts a server with the first configuration of a page of the documentation, changed, and has every exchange with it that the page shows, in
 /// its order; there are more than `least`.
-pub(crate) fn exchanges_go_as_written(page: &str, least: usize) {
+pub(crate) fn exchanges_go_as_written(page: &str, least: usize, change: impl FnOnce(&str) -> String) {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")
         .join(page);
     let guide = fs::read_to_string(guide).expect("the page can be read");
-    let server = Setup::new(blocks(&guide, "toml")[0]).start();
+    let server = Setup::new(&change(blocks(&guide, "toml")[0])).start();
     let mut client = server.connect();
     let exchanges = blocks(&guide, "http");
     assert!(exchanges.len() > least, "the guide shows how it goes");

@@ -1,0 +1,117 @@
+//! Watches the commits of all processes, on a thread of its own: by notifications, and where the database has none, by
+//! looking at the state again and again. Also keeps the log of changes within its limit.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay_pg::BlockingConnection;
+
+use super::{Database, commit::CHANNEL, connections::STATEMENT_MAX, error::failed, sql::number};
+use crate::error::StoreError;
+
+/// How often the state is looked at without notifications.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same with notifications, one of which may have been lost with a connection.
+const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(2);
+/// How often the log's length is checked.
+const TRIM_EVERY: Duration = Duration::from_secs(10);
+/// Pause after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the thread may take to notice that the store was closed.
+const NOTICE: Duration = Duration::from_millis(200);
+
+/// The thread, which ends soon after this is dropped.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    pub(super) fn start(database: &Arc<Database>, log_bytes_max: u64) -> Result<Self, StoreError> {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let (ended, database) = (Arc::clone(&has_ended), Arc::downgrade(database));
+        thread::Builder::new()
+            .name("store-watch".into())
+            .spawn(move || {
+                while !ended.load(Relaxed) {
+                    // A failure is that of the database, which others report.
+                    if watch(&database, &ended, log_bytes_max).is_err() {
+                        thread::sleep(PAUSE);
+                    }
+                }
+            })
+            .map_err(StoreError::file(
+                "start a thread to watch",
+                Path::new("the store"),
+            ))?;
+        Ok(Self { has_ended })
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Relaxed);
+    }
+}
+
+/// Watches on one connection, until it breaks or the store is closed.
+fn watch(database: &Weak<Database>, ended: &AtomicBool, log_bytes_max: u64) -> Result<(), StoreError> {
+    let Some(this) = database.upgrade() else {
+        ended.store(true, Relaxed);
+        return Ok(());
+    };
+    let mut connection = this
+        .connections
+        .connect(this.connections.server())
+        .map_err(failed(&this.address))?;
+    let listens = this.announces() && run(&mut connection, &this, &format!("listen {CHANNEL}")).is_ok();
+    drop(this);
+    let every = if listens { LOOK_ANYWAY_EVERY } else { LOOK_EVERY };
+    let mut trim_at = Instant::now();
+    while !ended.load(Relaxed) {
+        let Some(this) = database.upgrade() else {
+            return Ok(());
+        };
+        look(&mut connection, &this)?;
+        if Instant::now() >= trim_at {
+            while this.trim_log(log_bytes_max)? {}
+            trim_at = Instant::now() + TRIM_EVERY;
+        }
+        let address = this.address.clone();
+        drop(this);
+        let next = Instant::now() + every;
+        while Instant::now() < next && !ended.load(Relaxed) {
+            let until = next.min(Instant::now() + NOTICE);
+            let heard = connection
+                .hear(until)
+                .map_err(|error| failed(&address)(super::DatabaseError::of(&error)))?;
+            if heard {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the number of the last commit.
+fn look(connection: &mut BlockingConnection, database: &Database) -> Result<(), StoreError> {
+    let sequence = run(connection, database, &database.statements.head)?;
+    database.see(sequence);
+    Ok(())
+}
+
+/// Runs a statement; returns the first number of its result.
+fn run(connection: &mut BlockingConnection, database: &Database, text: &str) -> Result<u64, StoreError> {
+    let outcome = connection
+        .run(&[(text, &[])], Instant::now() + STATEMENT_MAX)
+        .remove(0);
+    let rows = outcome.map_err(|error| database.failed(&error))?;
+    Ok(rows.rows.first().map_or(0, |row| number(row.text(0))))
+}

@@ -1,0 +1,379 @@
+//! A database that goes away, comes back, is read-only, full or slow, and processes that share it.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+use forebay_store::{
+    DatabaseError, Durability, Key, Options, Read, Store, StoreError, Transaction, facade::code_of,
+};
+use forebay_testkit::Postgres;
+
+use super::Home;
+
+fn key(name: &str) -> Key {
+    Key::global("G").unwrap().child(name).unwrap()
+}
+
+fn options(lead: bool) -> Options {
+    Options {
+        lead,
+        ..Options::default()
+    }
+}
+
+fn open(url: &str) -> Result<Store, StoreError> {
+    Store::open(&PathBuf::from(url), &options(false))
+}
+
+fn set(store: &Store, name: &str, value: &str) -> Result<(), StoreError> {
+    store.transact(|transaction| transaction.set(&key(name), value.as_bytes()))
+}
+
+fn value(store: &Store, name: &str) -> Result<Option<String>, StoreError> {
+    store.read(|reader| {
+        let value = reader.get(&key(name))?;
+        Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+    })
+}
+
+/// Tries again until it is so.
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3000 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("waited for {what}");
+}
+
+#[test]
+fn a_database_that_comes_back_is_used_again() {
+    let mut server = Postgres::start();
+    let store = open(&server.url()).unwrap();
+    set(&store, "a", "1").unwrap();
+    // Idle connections that have ended are replaced, without anybody being told.
+    assert!(server.kill_backends() > 0);
+    assert_eq!(value(&store, "a").unwrap().as_deref(), Some("1"));
+    server.kill_backends();
+    set(&store, "a", "2").unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.set(&key("a"), b"3").unwrap();
+    server.kill();
+    let lost = transaction.commit(Durability::Sync).unwrap_err();
+    assert_eq!(code_of(&lost), "commit_unknown", "{lost}");
+    for failed in [
+        value(&store, "a").map(drop),
+        set(&store, "a", "4"),
+        store.snapshot().map(drop),
+    ] {
+        let failed = failed.unwrap_err();
+        assert_eq!(code_of(&failed), "database_unreachable", "{failed}");
+        assert!(!failed.to_string().contains("benchmarkdbpass"), "{failed}");
+    }
+    server.start_again();
+    wait("the database to answer", || value(&store, "a").is_ok());
+    // What was confirmed is there, although the database itself is set up to confirm before it writes to the disk.
+    assert_eq!(value(&store, "a").unwrap().as_deref(), Some("2"));
+    set(&store, "a", "5").unwrap();
+    assert_eq!(value(&store, "a").unwrap().as_deref(), Some("5"));
+    assert_eq!(store.write_failure(), None);
+}
+
+#[test]
+fn a_database_without_writes_or_connections_is_told_from_others() {
+    let server = Postgres::start();
+    let mut admin = server.admin();
+    let mut change = |statement: &str| {
+        admin.batch_execute(statement).unwrap();
+        server.kill_backends();
+    };
+    let store = open(&server.url()).unwrap();
+    set(&store, "a", "1").unwrap();
+    change("alter database hello_world set default_transaction_read_only = on");
+    let refused = set(&store, "a", "2").unwrap_err();
+    assert_eq!(code_of(&refused), "database_read_only", "{refused}");
+    assert_eq!(value(&store, "a").unwrap().as_deref(), Some("1"));
+    let refused = open(&format!("{}&schema=other", server.url())).unwrap_err();
+    assert_eq!(code_of(&refused), "database_read_only", "{refused}");
+    change("alter database hello_world reset default_transaction_read_only");
+    set(&store, "a", "2").unwrap();
+    change("alter role benchmarkdbuser connection limit 0");
+    let refused = value(&store, "a").unwrap_err();
+    assert_eq!(code_of(&refused), "database_full", "{refused}");
+    change("alter role benchmarkdbuser connection limit -1");
+    assert_eq!(value(&store, "a").unwrap().as_deref(), Some("2"));
+}
+
+#[test]
+fn of_several_servers_the_one_that_can_be_written_is_used() {
+    let (mut standby, server) = (Postgres::start(), Postgres::start());
+    standby
+        .admin()
+        .batch_execute("alter database hello_world set default_transaction_read_only = on")
+        .unwrap();
+    // A port on which nobody listens.
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let host = |port: u16| format!("127.0.0.1:{port}");
+    let hosts = [nobody, standby.port(), server.port()].map(host).join(",");
+    let url = server.url().replace(&host(server.port()), &hosts);
+    // The users of test servers are the same.
+    let store = open(&url).unwrap();
+    set(&store, "a", "1").unwrap();
+    assert_eq!(value(&store, "a").unwrap().as_deref(), Some("1"));
+    assert!(
+        store.path().to_string_lossy().contains(&hosts),
+        "{:?}",
+        store.path()
+    );
+    standby.stop();
+    server.kill_backends();
+    set(&store, "a", "2").unwrap();
+}
+
+#[test]
+fn a_statement_that_is_cancelled_while_it_waits_for_a_writer_is_late() {
+    let server = Postgres::start();
+    let store = open(&server.url()).unwrap();
+    let mut admin = server.admin();
+    admin
+        .batch_execute("begin; select * from forebay.state where id = 1 for update")
+        .unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.begin().map(drop));
+        let cancel = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'";
+        let mut other = server.admin();
+        wait("the writer to wait", || {
+            !other.query(cancel, &[]).unwrap().is_empty()
+        });
+        let late = waiting.join().unwrap().unwrap_err();
+        assert!(
+            matches!(
+                late,
+                StoreError::Database {
+                    error: DatabaseError::Late {
+                        is_write_lock: true,
+                        ..
+                    },
+                    ..
+                }
+            ),
+            "{late}"
+        );
+    });
+    admin.batch_execute("rollback").unwrap();
+    set(&store, "a", "1").unwrap();
+}
+
+/// Forwards connections to a server; see [`LOSE_REQUEST`] and [`LOSE_ANSWER`].
+fn proxy(port: u16, mode: Arc<AtomicU8>) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let own = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.unwrap();
+            let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let (mut back_from, mut back_to) = (server, client);
+            let sent = Arc::clone(&mode);
+            thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(count @ 1..) = from.read(&mut buffer) {
+                    let has_marker = buffer[..count].windows(MARKER.len()).any(|bytes| bytes == MARKER);
+                    if has_marker && sent.load(SeqCst) == LOSE_REQUEST {
+                        sent.store(0, SeqCst);
+                        break;
+                    }
+                    if to.write_all(&buffer[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _ = from.shutdown(std::net::Shutdown::Both);
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            });
+            let answered = Arc::clone(&mode);
+            thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(count @ 1..) = back_from.read(&mut buffer) {
+                    let is_committed = buffer[..count].windows(7).any(|bytes| bytes == b"COMMIT\0");
+                    if is_committed && answered.load(SeqCst) == LOSE_ANSWER {
+                        answered.store(0, SeqCst);
+                        break;
+                    }
+                    if back_to.write_all(&buffer[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _ = back_to.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    own
+}
+
+/// The connection breaks before the server gets what contains the marker.
+const LOSE_REQUEST: u8 = 1;
+/// The connection breaks when the server has committed.
+const LOSE_ANSWER: u8 = 2;
+const MARKER: &[u8] = b"the marker";
+
+#[test]
+fn a_connection_that_breaks_during_a_commit_leaves_no_doubt() {
+    let schema = Home::new();
+    let mode = Arc::new(AtomicU8::new(0));
+    let url = schema.path().to_str().unwrap();
+    let server = Postgres::shared().port();
+    let through = url.replace(
+        &format!(":{server}/"),
+        &format!(":{}/", proxy(server, Arc::clone(&mode))),
+    );
+    let store = open(&through).unwrap();
+    let write = |name: &str| {
+        let mut transaction = store.begin()?;
+        // Prepared statements go out together.
+        transaction.set(&key(name), b"\"the marker\"")?;
+        transaction.commit(Durability::Sync)
+    };
+    assert_eq!(write("a").unwrap(), 1);
+    mode.store(LOSE_ANSWER, SeqCst);
+    assert_eq!(write("b").unwrap(), 2);
+    assert_eq!(mode.load(SeqCst), 0);
+    assert!(value(&store, "b").unwrap().is_some());
+    assert_eq!(write("c").unwrap(), 3);
+    mode.store(LOSE_REQUEST, SeqCst);
+    let lost = write("d").unwrap_err();
+    assert_eq!(code_of(&lost), "database_unreachable", "{lost}");
+    assert_eq!(value(&store, "d").unwrap(), None);
+    // Who gave a function is not told: it is run again.
+    mode.store(LOSE_REQUEST, SeqCst);
+    let mut runs = 0;
+    store
+        .transact(|transaction: &mut Transaction| {
+            runs += 1;
+            transaction.set(&key("e"), b"\"the marker\"")
+        })
+        .unwrap();
+    assert_eq!((runs, mode.load(SeqCst)), (2, 0));
+    assert_eq!(store.changes(0).unwrap().count(), 4);
+}
+
+#[test]
+fn a_read_that_a_commit_has_overtaken_is_run_again_on_one_state() {
+    let schema = Home::new();
+    let url = schema.path().to_str().unwrap();
+    let store = open(url).unwrap();
+    let other = open(&format!("{url}&application_name=other")).unwrap();
+    set(&store, "a", "1").unwrap();
+    set(&store, "b", "1").unwrap();
+    let mut runs = 0;
+    let read = store.read(|reader| {
+        runs += 1;
+        let first = reader.get(&key("a"))?.map(<[u8]>::to_vec);
+        if runs == 1 {
+            other.transact(|transaction| {
+                transaction.set(&key("a"), b"2")?;
+                transaction.set(&key("b"), b"2")
+            })?;
+        }
+        let second = reader.get(&key("b"))?.map(<[u8]>::to_vec);
+        Ok::<_, StoreError>((first, second))
+    });
+    let two = Some(b"2".to_vec());
+    assert_eq!((read.unwrap(), runs), ((two.clone(), two), 2));
+    // A snapshot shows one state however many commits there are, and is not run again.
+    let snapshot = store.snapshot().unwrap();
+    set(&other, "a", "3").unwrap();
+    assert_eq!(snapshot.get(&key("a")).unwrap(), Some(&b"2"[..]));
+}
+
+#[test]
+fn commits_of_others_are_noticed_with_and_without_notifications() {
+    for has_notifications in [true, false] {
+        let server = Postgres::start();
+        if !has_notifications {
+            server
+                .admin()
+                .batch_execute("revoke execute on function pg_notify(text, text) from public")
+                .unwrap();
+        }
+        let url = server.url();
+        let leader = Store::open(&PathBuf::from(&url), &options(true)).unwrap();
+        let other = open(&format!("{url}&application_name=other")).unwrap();
+        let mut walk = leader.changes(0).unwrap();
+        for number in 1..5 {
+            set(&other, "a", &number.to_string()).unwrap();
+            wait("the change", || leader.stats().unwrap().last_commit == number);
+            leader.follow(&mut walk).unwrap();
+            assert_eq!(walk.next().unwrap().unwrap().sequence, number);
+        }
+    }
+}
+
+#[test]
+fn the_log_is_kept_within_its_limit() {
+    let schema = Home::new();
+    let store = Store::open(schema.path(), &options(true)).unwrap();
+    for number in 0..50 {
+        set(&store, "a", &format!("\"{}{number}\"", "x".repeat(1000))).unwrap();
+    }
+    assert_eq!(store.changes(0).unwrap().count(), 50);
+    drop(store);
+    let limited = Options {
+        changes_bytes_max: 10_000,
+        ..options(true)
+    };
+    let store = Store::open(schema.path(), &limited).unwrap();
+    wait("old changes to go", || store.changes(0).is_err());
+    let Err(StoreError::ChangesGone { since: 0, oldest }) = store.changes(0) else {
+        panic!("the log begins with a later change")
+    };
+    assert!((35..50).contains(&oldest), "{oldest}");
+    assert_eq!(store.changes(oldest - 1).unwrap().count() as u64, 51 - oldest);
+}
+
+#[test]
+fn a_lock_whose_owner_has_died_ends_by_itself() {
+    let schema = Home::new();
+    let url = schema.path().to_str().unwrap();
+    let (one, other) = (
+        open(url).unwrap(),
+        open(&format!("{url}&application_name=other")).unwrap(),
+    );
+    let (mut dead, mut waiting) = (one.locks().unwrap(), other.locks().unwrap());
+    assert!(dead.lock(&key("a"), Some(Duration::ZERO)).unwrap());
+    assert!(!waiting.lock(&key("a"), Some(Duration::ZERO)).unwrap());
+    // As if it had not been extended for so long.
+    schema.run("update SCHEMA.locks set until = now() - interval '1 second'");
+    assert!(waiting.lock(&key("a"), Some(Duration::ZERO)).unwrap());
+    assert!(!dead.lock(&key("b"), Some(Duration::ZERO)).unwrap() || dead.unlock(&key("b")).unwrap());
+    drop(dead);
+    assert!(waiting.unlock(&key("a")).unwrap());
+}
+
+#[test]
+fn urls_that_are_none_are_refused_without_their_passwords() {
+    for (url, reason) in [
+        ("postgres://u:secret@h", "no database"),
+        ("postgres://u:secret@h/d?schema=A%20b", "schema"),
+        ("postgres://u:secret@h/d?pool=5", "pool"),
+        ("postgres://u:secret@,/d", "URL"),
+    ] {
+        let error = open(url).unwrap_err();
+        assert_eq!(code_of(&error), "database_address", "{url}: {error}");
+        let error = error.to_string();
+        assert!(error.contains(reason) && !error.contains("secret"), "{error}");
+    }
+}

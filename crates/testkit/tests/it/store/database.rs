@@ -1,0 +1,177 @@
+//! A store in a database: servers, workers, scripts and commands share it.
+
+use forebay_testkit::{Postgres, Server, Setup, postgres::Schema, wait_until};
+
+use super::{OPEN, ask, put, send, text};
+
+const HANDLER: &str = "
+import { store } from 'forebay';
+export default () => {
+    const count = store.transaction(() => store.node('Open', 'count').increment());
+    const list = store.node('Open', 'list');
+    return {
+        count,
+        read: store.get('Open', 'doc'),
+        children: [...list.children()].map((node) => node.key),
+        found: [...store.query('by-n', { equal: [2] })].map((node) => node.key),
+    };
+};
+";
+
+const PYTHON: &str = "
+from forebay import App
+from forebay.store import store
+
+app = App()
+
+@app.get('/py')
+def answer():
+    with store.transaction():
+        store.set('Open', 'count', store.get('Open', 'count', default=0) + 1)
+    return {'count': store.get('Open', 'count'), 'read': store.get('Open', 'doc')}
+";
+
+/// A server whose store is in a database, with a pool of each runtime and a script.
+fn start(url: &str, threads: usize) -> Server {
+    let pools = ["node", "bun"].map(|runtime| {
+        format!(
+            "[pool.{runtime}]\nhandler = \"handler.mjs\"\nruntime = \"{runtime}\"\n\
+             [[route]]\npath = \"/{runtime}\"\npool = \"{runtime}\"\n"
+        )
+    });
+    Setup::new(&format!(
+        "[store]\nurl = \"{url}\"\n[store.index.by-n]\nrecords = \"Open/list\"\nfields = [\"n\"]\n[store.access]\n{OPEN}\n\
+         [[route]]\npath = \"/store/*\"\nstore = {{}}\n\
+         {}[pool.py]\nhandler = \"handler.py\"\n[[route]]\npath = \"/py\"\npool = \"py\"\n\
+         [script.s]\nhandler = \"handler.mjs\"\nallow = {{ store = [\"*\"] }}\n[[route]]\npath = \"/script\"\nscript = \"s\"\n",
+        pools.concat()
+    ))
+    .file("handler.mjs", HANDLER)
+    .file("handler.py", PYTHON)
+    .threads(threads)
+    .admin()
+    .start()
+}
+
+#[test]
+fn two_servers_their_workers_and_commands_have_one_store() {
+    let schema = Schema::new();
+    let url = schema.url();
+    let servers = [start(&url, 1), start(&url, 2)];
+    let mut clients = servers.each_ref().map(Server::connect);
+    put(&mut clients[0], "/store/Open/doc", "{\"a\":[1,2]}");
+    put(
+        &mut clients[1],
+        "/store/Open/list",
+        "[{\"n\":1},{\"n\":2},{\"n\":3}]",
+    );
+    assert_eq!(text(&mut clients[1], "/store/Open/doc"), "{\"a\":[1,2]}");
+    let mut count = 0;
+    for server in &servers {
+        for path in ["/node", "/bun", "/py", "/script"] {
+            wait_until("the pool to answer", || server.get("/py").status != 503);
+            let before = server.get("/store/Open/count");
+            let before: u64 = before.text().parse().unwrap_or(0);
+            let answer = server.get(path);
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+            let answer = answer.json();
+            count = before + 1;
+            assert_eq!(answer["count"], count, "{path}: {answer}");
+            assert_eq!(answer["read"], serde_json::json!({"a": [1, 2]}), "{path}");
+            if path != "/py" {
+                assert_eq!(answer["children"], serde_json::json!(["0", "1", "2"]), "{path}");
+                assert_eq!(answer["found"], serde_json::json!(["1"]), "{path}");
+            }
+        }
+    }
+    // Pages, lines, conditions, and what is a client's error stay as they are.
+    let lines = ask(
+        &mut clients[0],
+        "GET",
+        "/store/Open/list",
+        &[("accept", "application/x-ndjson")],
+        b"",
+    );
+    assert_eq!(lines.text().lines().count(), 3, "{lines:?}");
+    let page = text(&mut clients[1], "/store/Open/list?limit=1");
+    assert_eq!(page, "[{\"key\":\"0\",\"value\":{\"n\":1}}]");
+    assert_eq!(clients[0].get("/store/Open/none").status, 404);
+    assert_eq!(clients[0].get("/store/Secret/x").status, 403);
+    let refused = ask(
+        &mut clients[0],
+        "PUT",
+        "/store/Open/doc",
+        &[("if-none-match", "*")],
+        b"1",
+    );
+    assert_eq!(refused.status, 412);
+    // Commands of the binary, whose output has no password.
+    let read = servers[0].command(&["store", "get", "Open/count", "--data", &url]);
+    assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), count.to_string());
+    let stats = servers[0].command(&["store", "stats", "--data", &url]);
+    let stats = String::from_utf8_lossy(&stats.stdout).into_owned();
+    assert!(
+        stats.contains("postgres://") && !stats.contains("benchmarkdbpass"),
+        "{stats}"
+    );
+    let verified = servers[0].command(&["store", "verify", "--data", &url]);
+    assert!(verified.status.success(), "{verified:?}");
+    let copied = servers[0].command(&["store", "copy", &url, "copied"]);
+    assert!(copied.status.success(), "{copied:?}");
+    let read = servers[0].command(&["store", "get", "Open/count", "--data", "copied"]);
+    assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), count.to_string());
+    for command in [&["store", "compact"][..], &["store", "backup", "backup"]] {
+        let refused = servers[0].command(&[command, &["--data", &url]].concat());
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            !refused.status.success() && message.contains("database"),
+            "{message}"
+        );
+        assert!(!message.contains("benchmarkdbpass"), "{message}");
+    }
+}
+
+#[test]
+fn a_change_on_one_server_is_told_by_the_feed_of_another() {
+    let schema = Schema::new();
+    let (one, other) = (start(&schema.url(), 1), start(&schema.url(), 1));
+    let mut follower = one.connect();
+    send(&mut follower, "GET", "/store:changes?since=0", &[], b"");
+    assert_eq!(follower.head().expect("an answer begins").status, 200);
+    let mut received = String::new();
+    for number in 1..4 {
+        put(&mut other.connect(), "/store/Open/a", &number.to_string());
+        let told = format!("\"value\":{number}");
+        while !received.contains(&told) {
+            let bytes = follower.some_bytes();
+            assert!(!bytes.is_empty(), "the feed goes on: {received}");
+            received.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}
+
+#[test]
+fn while_the_database_is_away_requests_get_503_and_others_their_answers() {
+    let mut database = Postgres::start();
+    let server = start(&database.url(), 1);
+    let mut client = server.connect();
+    put(&mut client, "/store/Open/a", "1");
+    database.stop();
+    for _ in 0..3 {
+        let refused = client.get("/store/Open/a");
+        assert_eq!(refused.status, 503, "{refused:?}");
+        assert!(!refused.text().contains("127.0.0.1"), "{refused:?}");
+        let refused = ask(&mut client, "PUT", "/store/Open/a", &[], b"2");
+        assert_eq!(refused.status, 503, "{refused:?}");
+    }
+    // The log says what no client is told.
+    server.wait_for_log(&["forebay::store", "cannot be reached"]);
+    assert!(!server.log().contains("benchmarkdbpass"));
+    database.start_again();
+    wait_until("the store to be read", || {
+        client.get("/store/Open/a").status == 200
+    });
+    assert_eq!(text(&mut client, "/store/Open/a"), "1");
+    put(&mut client, "/store/Open/a", "3");
+    assert_eq!(text(&mut client, "/store/Open/a"), "3");
+}
