@@ -4,7 +4,7 @@ use forebay_testkit::{Folder, http_target::Server};
 use rustix::process::Signal;
 
 use crate::{
-    load::{Running, SEEDS, json},
+    load::{Running, json, seeds},
     run::{Ended, run},
 };
 
@@ -58,7 +58,7 @@ fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
 #[test]
 fn a_server_that_a_command_starts_is_compared_and_stopped() {
     let (folder, server) = (Folder::new(), Server::start(1));
-    folder.write("forebay.toml", SEEDS);
+    folder.write("forebay.toml", seeds());
     let url = server.url("/");
     let versus = |command: &str| {
         let words = [

@@ -16,53 +16,36 @@ pub enum LinesError {
 
 /// Lines of a file: at least one.
 #[derive(Clone, Debug)]
-pub struct Lines {
-    /// All of them, one after the other.
-    bytes: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<usize>,
-}
+pub struct Lines(Vec<Box<[u8]>>);
 
 impl Lines {
     /// Reads the lines of a file. Empty lines are skipped.
     pub fn parse(bytes: &[u8]) -> Result<Self, LinesError> {
-        let mut lines = Self {
-            bytes: Vec::with_capacity(bytes.len()),
-            ends: Vec::new(),
-        };
-        for line in bytes.split(|&byte| byte == b'\n') {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if line.is_empty() {
-                continue;
-            }
-            if lines.ends.len() == LINES_MAX {
-                return Err(LinesError::TooMany);
-            }
-            lines.bytes.extend_from_slice(line);
-            lines.ends.push(lines.bytes.len());
-        }
-        if lines.ends.is_empty() {
-            Err(LinesError::NoLine)
-        } else {
-            Ok(lines)
+        let lines = bytes.split(|&byte| byte == b'\n');
+        let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let lines = lines.filter(|line| !line.is_empty()).take(LINES_MAX + 1);
+        let lines: Vec<_> = lines.map(Box::from).collect();
+        match lines.len() {
+            0 => Err(LinesError::NoLine),
+            1..=LINES_MAX => Ok(Self(lines)),
+            _ => Err(LinesError::TooMany),
         }
     }
 
     /// How many there are.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.0.len()
     }
 
     /// Bytes of the longest.
     pub fn longest(&self) -> usize {
-        (0..self.len()).map(|at| self.get(at).len()).max().unwrap_or(0)
+        self.0.iter().map(|line| line.len()).max().unwrap_or(0)
     }
 
     /// One of them.
     pub(super) fn get(&self, at: usize) -> &[u8] {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.bytes[start..self.ends[at]]
+        &self.0[at]
     }
 }
 

@@ -10,22 +10,15 @@ const REQUIRED: &str = "FOREBAY_IO_URING_REQUIRED";
 /// tests that pass then have proven nothing about io_uring.
 pub(crate) fn is_granted(tried: Result<(), impl Display>) -> bool {
     static TOLD: Once = Once::new();
-    let note = unproven(tried, std::env::var_os(REQUIRED).is_some());
-    if let Some(note) = &note {
-        // A test does not fail because its note could not be written.
-        TOLD.call_once(|| drop(writeln!(std::io::stderr(), "\nnote: {note}")));
-    }
-    note.is_none()
-}
-
-/// The note to print where io_uring is not available.
-fn unproven(tried: Result<(), impl Display>, required: bool) -> Option<String> {
-    let why = tried.err()?;
+    let Err(why) = tried else { return true };
+    let is_required = std::env::var_os(REQUIRED).is_some();
     assert!(
-        !required,
+        !is_required,
         "{REQUIRED} is set, and io_uring is forbidden here: {why}"
     );
-    Some(format!(
-        "io_uring is forbidden here ({why}), and these tests prove nothing about it; {REQUIRED}=1 makes them fail instead"
-    ))
+    let note = format!("these tests prove nothing about it; {REQUIRED}=1 makes them fail instead");
+    let note = format!("\nnote: io_uring is forbidden here ({why}), and {note}\n");
+    // A test does not fail because its note could not be written.
+    TOLD.call_once(|| drop(std::io::stderr().write_all(note.as_bytes())));
+    false
 }

@@ -154,13 +154,7 @@ impl Worker {
                 self.answer(job, body);
             }
             "/unknown" => {
-                self.frame(
-                    Header {
-                        kind: FrameType::Unknown(0x55),
-                        ..job
-                    },
-                    b"what is this?",
-                );
+                self.frame(of_kind(job, FrameType::Unknown(0x55)), b"what is this?");
                 self.answer(job, body);
             }
             "/garbage" => self.send(&[0xfe; 4 * HEADER_BYTES]),
@@ -214,13 +208,7 @@ impl Worker {
             }
             "/resets" => {
                 self.response(job, 0, 200, &[], b"the beginning, ");
-                self.frame(
-                    Header {
-                        kind: FrameType::Reset,
-                        ..job
-                    },
-                    &[],
-                );
+                self.frame(of_kind(job, FrameType::Reset), &[]);
             }
             "/long" => {
                 self.response(job, 0, 200, &pairs(&[("content-length", "3")]), b"four");
@@ -260,34 +248,16 @@ impl Worker {
             "/window" => {
                 // A body of any length may follow now; the response must not wait for it.
                 for _ in 0..3 {
-                    self.frame(
-                        Header {
-                            kind: FrameType::Window,
-                            ..job
-                        },
-                        &u32::MAX.to_le_bytes(),
-                    );
+                    self.frame(of_kind(job, FrameType::Window), &u32::MAX.to_le_bytes());
                 }
                 self.answer(job, body);
             }
             "/empty-window" => {
-                self.frame(
-                    Header {
-                        kind: FrameType::Window,
-                        ..job
-                    },
-                    &[],
-                );
+                self.frame(of_kind(job, FrameType::Window), &[]);
                 self.answer(job, body);
             }
             "/log" => {
-                self.frame(
-                    Header {
-                        kind: FrameType::Log,
-                        ..job
-                    },
-                    b"not even JSON \xff",
-                );
+                self.frame(of_kind(job, FrameType::Log), b"not even JSON \xff");
                 self.answer(job, body);
             }
             "/flood" => {
@@ -409,6 +379,11 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<u8> {
         forebay_wire::put_pair(&mut block, name.as_bytes(), value.as_bytes());
     }
     block
+}
+
+/// The header of another frame for the same job.
+fn of_kind(job: Header, kind: FrameType) -> Header {
+    Header { kind, ..job }
 }
 
 fn response_frame(job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) -> Vec<u8> {

@@ -58,13 +58,7 @@ pub(crate) fn read(options: &Options, environment: &Environment<'_>) -> anyhow::
 
 /// An error with its causes, as a usage error.
 pub(super) fn usage(error: &dyn std::error::Error) -> UsageError {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    UsageError(text)
+    UsageError(forebay_workflow::with_causes(error))
 }
 
 fn refused(file: &Path, error: &dyn std::error::Error) -> UsageError {

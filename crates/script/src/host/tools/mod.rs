@@ -123,56 +123,59 @@ fn install_files<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result
     functions.set(
         "fileRead",
         move |ctx: Ctx<'js>, path: JsString<'js>, from: f64, length: f64| -> Result<ArrayBuffer<'js>> {
-            let path = text::owned(path)?;
-            let files = files_of(&ctx, &own)?;
-            ArrayBuffer::new_copy(ctx.clone(), thrown(&ctx, files.read(&path, from, length))?)
+            let read = with_files(&ctx, &own, path, |files, path| files.read(path, from, length));
+            ArrayBuffer::new_copy(ctx.clone(), read?)
         },
     )?;
     let own = host.clone();
     functions.set(
         "fileLength",
         move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<f64> {
-            let path = text::owned(path)?;
-            let files = files_of(&ctx, &own)?;
-            Ok(thrown(&ctx, files.length(&path))? as f64)
+            Ok(with_files(&ctx, &own, path, Files::length)? as f64)
         },
     )?;
     let own = host.clone();
     functions.set(
         "fileWrite",
         move |ctx: Ctx<'js>, path: JsString<'js>, content: Value<'js>, append: bool| -> Result<()> {
-            let (path, content) = (text::owned(path)?, bytes_of(&ctx, content)?);
-            let files = files_of(&ctx, &own)?;
-            thrown(&ctx, files.write(&path, &content, append))
+            let content = bytes_of(&ctx, content)?;
+            with_files(&ctx, &own, path, |files, path| {
+                files.write(path, &content, append)
+            })
         },
     )?;
     let own = host.clone();
     functions.set(
         "fileList",
         move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<Vec<String>> {
-            let path = text::owned(path)?;
-            let files = files_of(&ctx, &own)?;
-            thrown(&ctx, files.list(&path))
+            with_files(&ctx, &own, path, Files::list)
         },
     )?;
     let own = host.clone();
     functions.set(
         "fileDelete",
         move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<()> {
-            let path = text::owned(path)?;
-            let files = files_of(&ctx, &own)?;
-            thrown(&ctx, files.delete(&path))
+            with_files(&ctx, &own, path, Files::delete)
         },
     )?;
     let own = host.clone();
     functions.set(
         "fileMakeFolders",
         move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<()> {
-            let path = text::owned(path)?;
-            let files = files_of(&ctx, &own)?;
-            thrown(&ctx, files.make_folders(&path))
+            with_files(&ctx, &own, path, Files::make_folders)
         },
     )
+}
+
+/// Works with the files that scripts of this engine may access, at a path.
+fn with_files<'js, 'h, T, E: std::error::Error>(
+    ctx: &Ctx<'js>,
+    host: &'h Host,
+    path: JsString<'js>,
+    work: impl FnOnce(&Files<'h>, &str) -> std::result::Result<T, E>,
+) -> Result<T> {
+    let path = text::owned(path)?;
+    thrown(ctx, work(&files_of(ctx, host)?, &path))
 }
 
 /// The files that scripts of this engine may access. On an I/O thread the call is left to an executor.
