@@ -62,7 +62,7 @@ fn wait_for_queue(front: &Server) {
 }
 
 fn id(address: &str) -> &str {
-    address.rsplit('/').next().unwrap()
+    address.rsplit('/').next().expect("a last part")
 }
 
 #[test]
