@@ -25,7 +25,7 @@ use async_nats::{
     jetstream::{
         self, Context, ErrorCode,
         consumer::{AckPolicy, PullConsumer, pull},
-        context::{ContextBuilder, CreateStreamErrorKind, PublishErrorKind},
+        context::{ContextBuilder, CreateStreamError, CreateStreamErrorKind, PublishErrorKind},
         message::{PublishMessage, StreamMessage},
         stream::{Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, Stream},
     },
@@ -114,12 +114,27 @@ impl JetStream {
         }))
     }
 
+    /// A stream with this configuration, which is made or changed if need be.
     async fn stream(&self, config: Config) -> Result<Stream<()>, JobError> {
         let context = self.context()?;
-        let name = config.name.clone();
-        let (has_ttl, replicas) = (config.allow_message_ttl, config.num_replicas);
-        let made = context.create_or_update_stream(config).await;
-        let info = made.map_err(|error| match error.kind() {
+        let (name, replicas) = (config.name.clone(), config.num_replicas);
+        let is_right = |has: &Config| {
+            let limits = |config: &Config| (config.max_messages, config.max_bytes, config.num_replicas);
+            limits(has) == limits(&config) && has.allow_message_ttl == config.allow_message_ttl
+        };
+        let making = async {
+            // One that is right needs only its own servers.
+            if let Ok(stream) = context.get_stream(&name).await
+                && is_right(&stream.cached_info().config)
+            {
+                return Ok(true);
+            }
+            let info = context.create_or_update_stream(config.clone()).await?;
+            Ok(info.config.allow_message_ttl == config.allow_message_ttl)
+        };
+        let made = tokio::time::timeout(TIMEOUT, making).await;
+        let made = made.unwrap_or_else(|_| Err(CreateStreamError::new(CreateStreamErrorKind::TimedOut)));
+        let is_made = made.map_err(|error| match error.kind() {
             CreateStreamErrorKind::JetStreamUnavailable => self.unavailable(
                 "no server has it (`nats-server --jetstream`), or this user may not use `$JS.API.>`",
             ),
@@ -127,7 +142,7 @@ impl JetStream {
                 "stream `{name}` with {replicas} replicas (cluster.job_replicas): {error}"
             )),
         })?;
-        if info.config.allow_message_ttl != has_ttl {
+        if !is_made {
             let version = context.client().server_info().version;
             return Err(self.unavailable(format!(
                 "NATS {version} cannot expire messages one by one: durable jobs need 2.11 or newer"
@@ -147,6 +162,8 @@ impl JetStream {
                 name: format!("KV_forebay-{}-jobs", self.cluster),
                 description: Some("Durable jobs of Forebay".to_owned()),
                 subjects: vec![self.subject(">")],
+                max_messages: -1,
+                max_bytes: -1,
                 max_messages_per_subject: 1,
                 discard: DiscardPolicy::New,
                 allow_rollup: true,
@@ -187,16 +204,15 @@ impl JetStream {
                 ..Config::default()
             })
             .await?;
-        let consumer = stream
-            .create_consumer(pull::Config {
-                durable_name: Some("forebay".to_owned()),
-                ack_policy: AckPolicy::Explicit,
-                ack_wait: LEASE,
-                max_ack_pending: -1,
-                ..pull::Config::default()
-            })
-            .await
-            .map_err(|error| self.unavailable(error))?;
+        let config = pull::Config {
+            durable_name: Some("forebay".to_owned()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: LEASE,
+            max_ack_pending: -1,
+            ..pull::Config::default()
+        };
+        let consumer = stream.get_or_create_consumer("forebay", config).await;
+        let consumer = consumer.map_err(|error| self.unavailable(error))?;
         let queue = Arc::new(WorkQueue {
             route: route.to_owned(),
             limits,
@@ -260,6 +276,12 @@ impl JetStream {
                         )
                     };
                     match of_server {
+                        // Another message of the subject is being stored, or has been.
+                        Some(error)
+                            if error.error_code() == ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT =>
+                        {
+                            Ok(None)
+                        }
                         Some(error) if is_full(error.error_code()) => Err(JobError::Refused {
                             reason: error.to_string(),
                         }),

@@ -301,32 +301,16 @@ fn begin(
 }
 
 fn recover(transaction: &mut Transaction, owner: &str, now_ms: u64) -> Result<Changed, JobError> {
-    let mut recovered = 0;
-    let root = key(&["running"])?;
-    for queue in tree::names(transaction, &root, false)? {
-        let root = root.child(&queue)?;
-        for ms in tree::names(transaction, &root, false)? {
-            for id in tree::names(transaction, &root.child(&ms)?, false)? {
-                let Some(before) = find(transaction, &id, now_ms)? else {
-                    continue;
-                };
-                if before.owner.as_deref() == Some(owner) {
-                    continue;
-                }
-                let mut job = before.clone();
-                job.interrupt(now_ms);
-                update(transaction, Some(&before), Some(&job))?;
-                let ended_ms = job.ended_ms;
-                expire(
-                    transaction,
-                    &job,
-                    ended_ms.map(|ended_ms| ended_ms + FAILED_KEPT.as_millis() as u64),
-                )?;
-                recovered += 1;
-            }
-        }
+    let mut running = tree::list(transaction, &[JobState::Running], None, usize::MAX, now_ms)?;
+    running.retain(|job| job.owner.as_deref() != Some(owner));
+    for before in &running {
+        let mut job = before.clone();
+        job.interrupt(now_ms);
+        update(transaction, Some(before), Some(&job))?;
+        let kept_ms = FAILED_KEPT.as_millis() as u64;
+        expire(transaction, &job, job.ended_ms.map(|ended_ms| ended_ms + kept_ms))?;
     }
-    Ok(Changed::Recovered(recovered))
+    Ok(Changed::Recovered(running.len()))
 }
 
 fn totals(state: &impl Read, queue: &str) -> Result<Totals, JobError> {

@@ -233,6 +233,13 @@ impl ClusterJobs {
                 .put(subject, Some(&entry), Bytes::new(), Some(held.revision), None)
                 .await?
         };
+        if put.is_none()
+            && let Some(record) = self.jetstream.get(&job_name(id)).await?
+            && record.revision == held.revision
+        {
+            // An earlier write, which was not acknowledged in time, may still be under way.
+            return Err(self.contended(id));
+        }
         self.held.lock().remove(id);
         if put.is_none() {
             return Ok(Changed::Nothing);

@@ -143,11 +143,12 @@ impl ClusterJobs {
         let job = Job::new(&new, now_ms);
         let entry = Entry { job, sequence: 0 };
         let subject = queue.subject_of(&new.id);
-        // Whoever sends the same key at the same time stores the same job: one of them does.
         let payload = payload_of(&new.request);
-        self.jetstream
-            .put(subject, Some(&entry), payload, Some(0), None)
-            .await?;
+        let put = self.jetstream.put(subject, Some(&entry), payload, Some(0), None);
+        // Whoever sends the same key at the same time stores the same job: one of them does.
+        if put.await?.is_none() && self.find(&new.id).await?.is_none() {
+            return Err(self.contended(&new.id));
+        }
         Ok(Changed::Accepted(Box::new(entry.job)))
     }
 

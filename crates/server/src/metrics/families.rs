@@ -129,7 +129,7 @@ families! {
     JOBS_RUNNING = Gauge "forebay_jobs_running" ["route"] "Durable jobs that run.";
     JOBS_BYTES = Gauge "forebay_jobs_bytes" ["route"] "Bytes of the requests of both.";
     JOBS_OLDEST = Gauge "forebay_jobs_oldest_seconds" ["route"] "How long ago the job that is next might have begun; 0 if none is due.";
-    JOBS_ENDED = Counter "forebay_jobs_total" ["route", "outcome"] "Durable jobs by outcome since the store was made: done, or failed (dead letters).";
+    JOBS_ENDED = Counter "forebay_jobs_total" ["route", "outcome"] "Durable jobs by outcome since the store was made, or in a cluster since this process began: done, or failed (dead letters).";
     SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Finished statements by outcome: done; data (SQLSTATE class 22); constraint (23); conflict (40); server (other errors); timeout; full (in_flight_max or acquire_timeout); unreachable; broken (connection lost, or cancelled with another); refused (cannot be sent); abandoned (caller left). A route's transaction counts as one; of a handler's, each statement, copy and listen counts.";
     SQL_ERRORS = Counter "forebay_sql_errors_total" ["database", "class"] "Statements that the server has refused, by the class of SQLSTATE; other: one that the manual does not have.";
     SQL_WAIT = Histogram "forebay_sql_wait_seconds" ["database"] "How long statements waited for a connection.";

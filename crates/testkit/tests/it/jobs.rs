@@ -563,7 +563,7 @@ fn a_client_cannot_make_an_ordinary_request_look_like_a_job() {
 pub(crate) fn scheduled(data: &Folder) -> Vec<i64> {
     let noted = noted(data);
     let times = noted.iter().filter_map(|line| line.strip_prefix("scheduled "));
-    let mut times: Vec<i64> = times.map(|time| seconds(time)).collect();
+    let mut times: Vec<i64> = times.map(seconds).collect();
     times.sort_unstable();
     times
 }
@@ -597,7 +597,13 @@ fn a_schedule_has_a_job_at_each_time_and_one_for_those_that_were_missed() {
     server.kill();
     let before = scheduled(&data);
     let last = *before.last().unwrap();
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    let now = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs()
+            .cast_signed()
+    };
     wait_until("four times to pass", || now() > last + 4);
     let _server = setup().start();
     wait_until("two more jobs", || scheduled(&data).len() >= before.len() + 2);
@@ -791,8 +797,11 @@ pub(crate) fn kill_under_load(
                         break;
                     };
                     assert_eq!(response.status, 202, "{}", response.text());
-                    let address = response.header("location").unwrap().to_owned();
-                    acknowledged.lock().unwrap().insert(name, address);
+                    let address = response.header("location").expect("it has an address").to_owned();
+                    acknowledged
+                        .lock()
+                        .expect("no client panics")
+                        .insert(name, address);
                     if is_killed.load(Ordering::Relaxed) {
                         break;
                     }
@@ -801,12 +810,12 @@ pub(crate) fn kill_under_load(
         }
         wait_until(
             "some jobs to be acknowledged, and some of them to be done",
-            || acknowledged.lock().unwrap().len() > 300 && noted(data).len() > 300,
+            || acknowledged.lock().expect("no client panics").len() > 300 && noted(data).len() > 300,
         );
         killed.kill();
         is_killed.store(true, Ordering::Relaxed);
     });
-    acknowledged.into_inner().unwrap()
+    acknowledged.into_inner().expect("no client panics")
 }
 
 /// Waits until all these jobs are done.

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Mutex};
 
-use forebay_testkit::{Folder, Server, Setup, blocks, wait_until};
+use forebay_testkit::{Folder, Server, Setup, blocks, free_port, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::Nats;
+use super::{Nats, wait_for_hosts};
 use crate::jobs::{
     HANDLER, POOL, accept, answer, count, job, jobs, kill_under_load, metric_of, noted, open, over,
     scheduled, send, wait_for_all, wait_for_note,
@@ -35,10 +35,14 @@ impl Cluster {
     }
 
     fn setup(&self, cluster: &str, durable: &str) -> Setup {
-        let (nats, work) = (self.nats.url(), self.data.path().join("work"));
+        self.setup_at(&self.nats.url(), cluster, POOL, durable)
+    }
+
+    fn setup_at(&self, nats: &str, cluster: &str, pool: &str, durable: &str) -> Setup {
+        let work = self.data.path().join("work");
         std::fs::create_dir_all(&work).expect("a folder can be made");
         let config = format!(
-            "[cluster]\nnats = \"{nats}\"\n{cluster}\n[pool.work]\nhandler = \"work.mjs\"\nruntime = \"node\"\ncwd = \"{}\"\n{POOL}\n\
+            "[cluster]\nnats = \"{nats}\"\n{cluster}\n[pool.work]\nhandler = \"work.mjs\"\nruntime = \"node\"\ncwd = \"{}\"\n{pool}\n\
              [[route]]\npath = \"/tasks\"\npool = \"work\"\ndurable = {{ {durable} }}\n",
             work.display()
         );
@@ -58,7 +62,7 @@ fn wait_for_queue(front: &Server) {
 }
 
 fn id(address: &str) -> &str {
-    address.rsplit('/').next().unwrap()
+    address.rsplit('/').next().expect("a last part")
 }
 
 #[test]
@@ -278,6 +282,71 @@ fn a_key_that_all_front_ends_get_at_once_is_one_job() {
         "{\"name\":\"b\"}",
     );
     assert_eq!(other.status, 422, "{}", other.text());
+}
+
+#[test]
+fn a_job_whose_worker_host_dies_runs_on_another_one() {
+    let cluster = Cluster::start();
+    let pool = format!("{POOL}\nat = \"cluster\"");
+    let setup = || cluster.setup_at(&cluster.nats.url(), "job_replicas = 1", &pool, DURABLE);
+    let front = setup().start();
+    let mut killed = setup().work_on("work").start();
+    wait_for_hosts(&front, 1);
+    let address = accept(&front, "", &json!({ "name": "a", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin a 1");
+    let _host = setup().work_on("work").start();
+    wait_for_hosts(&front, 2);
+    killed.kill();
+    wait_for_note(&cluster.data, "begin a 2");
+    open(&cluster.data, "go");
+    assert_eq!(over(&front, &address)["attempts"], 2);
+}
+
+#[test]
+fn jobs_in_three_copies_survive_the_loss_of_a_server_and_are_refused_without_a_majority() {
+    let cluster = Cluster::stopped(&[]);
+    let ports = [free_port(), free_port(), free_port()];
+    let routes = ports.map(|port| format!("nats://127.0.0.1:{port}")).join(",");
+    let mut servers = [0, 1, 2].map(|number| {
+        let streams = cluster.data.path().join(format!("streams {number}"));
+        let listen = format!("nats://127.0.0.1:{}", ports[number]);
+        let name = format!("server-{number}");
+        let streams = streams.display().to_string();
+        Nats::stopped(&[
+            "-js",
+            "-sd",
+            &*streams,
+            "--name",
+            &*name,
+            "--cluster_name",
+            "three",
+            "--cluster",
+            &*listen,
+            "--routes",
+            &*routes,
+        ])
+    });
+    servers.iter_mut().for_each(Nats::run);
+    let urls = servers.each_ref().map(Nats::url).join(",");
+    let front = cluster.setup_at(&urls, "job_replicas = 3", POOL, DURABLE).start();
+    wait_for_queue(&front);
+    let running = accept(&front, "", &json!({ "name": "running", "gate": "go" }));
+    let later = accept(&front, "forebay-delay: 1h\r\n", &json!({ "name": "later" }));
+    wait_for_note(&cluster.data, "begin running 1");
+    servers[0].stop();
+    // Another server leads now, whichever was lost.
+    wait_for_queue(&front);
+    wait_until("its state to be known", || front.get(&later).status == 200);
+    open(&cluster.data, "go");
+    wait_until("its state to be known", || front.get(&running).status == 200);
+    assert_eq!(over(&front, &running)["state"], "done");
+    jobs(&front, &["retry", id(&later)]);
+    assert_eq!(over(&front, &later)["state"], "done");
+    servers[1].stop();
+    wait_until("jobs to be refused", || {
+        let refused = send(&front, "POST", "/tasks", "", "{}");
+        refused.status == 503 && refused.detail().contains("JetStream")
+    });
 }
 
 #[test]
