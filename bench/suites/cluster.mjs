@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { launchForebay, prepare } from '../forebay.mjs';
 import { freePort, get, getWhenReady } from '../http.mjs';
@@ -173,7 +173,11 @@ function limitCpu(process_, share) {
       if (error.code !== 'ESRCH') throw error; // ended while we looked
     }
   }
-  return () => rmdirSync(group);
+  return async () => {
+    // Its processes have been killed; they are in the group until they have ended.
+    while (readFileSync(`${group}/cgroup.procs`, 'utf8') !== '') await delay(10);
+    rmdirSync(group);
+  };
 }
 
 /** The rate of one host and of two, each with its share of a core and as many connections. */
@@ -190,7 +194,7 @@ async function secondHost(context) {
       flags.push(...load.errors);
     } finally {
       await end();
-      for (const remove of groups) remove();
+      for (const remove of groups) await remove();
     }
   }
   return { one: rates[0], two: rates[1], flags };
