@@ -10,7 +10,7 @@ const START_TIMEOUT_MS = 15_000;
 /** For a store whose indexes have to be built at the start. */
 const FILLED_START_TIMEOUT_MS = 120_000;
 
-// The handler for the pools of all suites. /slow and /work block their process without using CPU, as a synchronous database call does.
+// The handler for the pools of all suites. /slow blocks its process without using CPU, as a synchronous database call does; /work computes.
 const HANDLER = `
 import { router } from 'forebay';
 
@@ -22,6 +22,11 @@ app.get('/slow', (request) => {
   const ms = Number(new URL(request.url, 'http://bench').searchParams.get('ms'));
   Atomics.wait(sleeper, 0, 0, ms);
   return { slept: ms };
+});
+app.get('/work', () => {
+  let value = 1;
+  for (let round = 0; round < 40_000; round += 1) value = (value * 16_807) % 2_147_483_647;
+  return { value };
 });
 
 export default app;

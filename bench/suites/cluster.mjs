@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { launchForebay, prepare } from '../forebay.mjs';
 import { freePort, get, getWhenReady } from '../http.mjs';
@@ -19,7 +19,7 @@ const PROBE_TIMEOUT_MS = 2_000;
 const PROBES = 16;
 
 const POOL = '[pool.bench]\nhandler = "handler.mjs"\nruntime = "node"\nworkers = { min = 1, max = 1 }\n';
-const ROUTE = '[[route]]\npath = "/helloworld"\npool = "bench"\n[[route]]\npath = "/slow"\npool = "bench"\nretry = "never"\n';
+const ROUTE = '[[route]]\npath = "/helloworld"\npool = "bench"\n[[route]]\npath = "/work"\npool = "bench"\n[[route]]\npath = "/slow"\npool = "bench"\nretry = "never"\n';
 
 /** A pool over NATS beside the same pool on this machine: CPU, latency, a second host, and a host that dies. */
 export const cluster = {
@@ -32,7 +32,7 @@ export const cluster = {
     const dead = { SIGKILL: [], SIGSTOP: [] };
     for (let number = 0; number < context.pairs; number += 1) {
       context.progress(`round ${number + 1} of ${context.pairs}, hop`);
-      hops.push(await hop(context, number % 2 === 0));
+      hops.push(await hop(context));
     }
     for (let number = 0; number < context.repeats; number += 1) {
       context.progress(`round ${number + 1} of ${context.repeats}, second host`);
@@ -65,6 +65,7 @@ export const cluster = {
         row({ what: 'requests/s, over NATS', samples: clean.map(({ nats }) => nats.requests_per_s), of, notes }),
         row({ what: 'over NATS at half of that: p99', unit: 'ms', bar: atMost(5), samples: clean.map(({ half }) => half.p99_ms), of, notes }),
         row({ what: 'over NATS at half of that: p50', unit: 'ms', samples: clean.map(({ half }) => half.p50_ms), of, notes }),
+        row({ what: 'local at the same rate: p99', unit: 'ms', samples: clean.map(({ localHalf }) => localHalf.p99_ms), of, notes }),
         row({ what: `what a second host with ${HOST_SHARE} cores adds, in capacities of the first`, bar: atLeast(0.8), samples: added.map(({ one, two }) => two / one - 1), of: hosts.length }),
         row({ what: 'a killed host gets its last request after', unit: 'ms', bar: atMost(1000), samples: dead.SIGKILL.map(({ last_ms }) => last_ms) }),
         row({ what: 'a host that falls silent gets its last request after', unit: 'ms', bar: atMost(1000), samples: dead.SIGSTOP.map(({ last_ms }) => last_ms) }),
@@ -120,44 +121,44 @@ async function loaded({ warmup_s, seconds }, url, read, connections = CONNECTION
   return { cpu, requests_per_s: load.requests_per_s, p50_us: load.p50_us, errors };
 }
 
-/** The same route on a local pool and on one over NATS, and the latency of the latter at half load. */
-async function hop(context, isLocalFirst) {
+/** The latencies of requests at a rate, from when each was due. */
+async function latencies({ binary, seconds, warmup_s }, url, rate) {
+  const args = ['load', `${url}/helloworld`, '--rate', String(rate), '-c', String(CONNECTIONS), '-d', `${seconds}s`, '--warmup', `${warmup_s}s`, '--json', '--quiet'];
+  const { latency_ms } = JSON.parse(await runToEnd('forebay load', binary, args, { env: process.env }));
+  return { rate, p50_ms: latency_ms.p50, p99_ms: latency_ms.p99 };
+}
+
+/** The same route on a pool over NATS and on a local one, both also at half of the rate that the former reaches. */
+async function hop(context) {
   const others = watchOthers();
-  const local = async () => {
-    const prepared = await prepare(context.folder, { more: POOL + ROUTE });
-    const front = launchForebay(context.binary, prepared);
-    try {
-      await front.waitForOutput(/started in/, 15_000);
-      await getWhenReady(`http://127.0.0.1:${prepared.adminPort}/health/ready`, front);
-      return await loaded(context, `http://127.0.0.1:${prepared.port}/helloworld`, () => {
-        const { own, below } = cpuOf(front);
-        return { front: own, worker: below };
-      });
-    } finally {
-      await stop(front);
-    }
-  };
-  const overNats = async () => {
-    const { url, broker, front, hosts, end } = await startCluster(context, 1);
-    try {
-      const read = () => {
-        const host = cpuOf(hosts[0]);
-        return { front: ownCpu_us(front.pid), broker: ownCpu_us(broker.pid), host: host.own, worker: host.below };
-      };
-      const nats = await loaded(context, `${url}/helloworld`, read);
-      const single = await loaded(context, `${url}/helloworld`, read, 1);
-      const rate = Math.round(nats.requests_per_s / 2);
-      const args = ['load', `${url}/helloworld`, '--rate', String(rate), '-c', String(CONNECTIONS), '-d', `${context.seconds}s`, '--warmup', `${context.warmup_s}s`, '--json', '--quiet'];
-      const { latency_ms } = JSON.parse(await runToEnd('forebay load', context.binary, args, { env: process.env }));
-      return { nats, single, half: { rate, p50_ms: latency_ms.p50, p99_ms: latency_ms.p99 } };
-    } finally {
-      await end();
-    }
-  };
-  const first = isLocalFirst && (await local());
-  const { nats, single, half } = await overNats();
-  const other = first || (await local());
-  return { local: other, nats, single, half, flags: [...other.errors, ...nats.errors], elsewhere: others() };
+  const { url, broker, front, hosts, end } = await startCluster(context, 1);
+  let nats, single, half;
+  try {
+    const read = () => {
+      const host = cpuOf(hosts[0]);
+      return { front: ownCpu_us(front.pid), broker: ownCpu_us(broker.pid), host: host.own, worker: host.below };
+    };
+    nats = await loaded(context, `${url}/helloworld`, read);
+    single = await loaded(context, `${url}/helloworld`, read, 1);
+    half = await latencies(context, url, Math.round(nats.requests_per_s / 2));
+  } finally {
+    await end();
+  }
+  const prepared = await prepare(context.folder, { more: POOL + ROUTE });
+  const server = launchForebay(context.binary, prepared);
+  try {
+    await server.waitForOutput(/started in/, 15_000);
+    await getWhenReady(`http://127.0.0.1:${prepared.adminPort}/health/ready`, server);
+    const own = `http://127.0.0.1:${prepared.port}`;
+    const local = await loaded(context, `${own}/helloworld`, () => {
+      const { own, below } = cpuOf(server);
+      return { front: own, worker: below };
+    });
+    const localHalf = await latencies(context, own, half.rate);
+    return { local, localHalf, nats, single, half, flags: [...local.errors, ...nats.errors], elsewhere: others() };
+  } finally {
+    await stop(server);
+  }
 }
 
 /** Keeps a process and what it starts from now on to a share of a core. */
@@ -173,10 +174,14 @@ function limitCpu(process_, share) {
       if (error.code !== 'ESRCH') throw error; // ended while we looked
     }
   }
-  return () => rmdirSync(group);
+  return async () => {
+    // Its processes have been killed; they are in the group until they have ended.
+    while (readFileSync(`${group}/cgroup.procs`, 'utf8') !== '') await delay(10);
+    rmdirSync(group);
+  };
 }
 
-/** The rate of one host and of two, each with its share of a core and as many connections. */
+/** The rate of one host and of two, each with its share of a core and as many connections, for a handler that computes. */
 async function secondHost(context) {
   const rates = [];
   const flags = [];
@@ -185,12 +190,12 @@ async function secondHost(context) {
     const groups = [];
     try {
       for (const host of hosts) groups.push(limitCpu(host, HOST_SHARE));
-      const load = await loaded(context, `${url}/helloworld`, () => ({}), count * CONNECTIONS);
+      const load = await loaded(context, `${url}/work`, () => ({}), count * CONNECTIONS);
       rates.push(load.requests_per_s);
       flags.push(...load.errors);
     } finally {
       await end();
-      for (const remove of groups) remove();
+      for (const remove of groups) await remove();
     }
   }
   return { one: rates[0], two: rates[1], flags };

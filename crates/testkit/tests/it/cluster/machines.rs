@@ -14,7 +14,6 @@ fn run(program: &str, arguments: &[&str]) -> bool {
         ])
         .output();
     if !rustix::process::geteuid().is_root() || !may.is_ok_and(|output| output.status.success()) {
-        println!("left out: it takes root, unshare and ip to make network namespaces");
         return false;
     }
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/cluster");

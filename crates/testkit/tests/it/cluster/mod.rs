@@ -98,6 +98,9 @@ impl Stranger {
     /// Connects, and subscribes to one subject.
     fn subscribed(nats: &Nats, subject: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", nats.port)).expect("NATS listens");
+        stream
+            .set_read_timeout(Some(MESSAGE_TIMEOUT))
+            .expect("it is open");
         let mut client = Self(BufReader::new(stream));
         client.say(format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n").as_bytes());
         while client.line() != "PONG" {}
