@@ -10,6 +10,7 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Instant,
 };
@@ -22,7 +23,7 @@ use super::{
     error::{DatabaseError, failed},
     known::{Known, Lookup, Stored, after},
     overlay::Overlay,
-    sql::{BEGIN_READING, bigint, number},
+    sql::{BEGIN_READING, NEXT, bigint, bytes_array, number},
 };
 use crate::{
     engine::{Record, Seek},
@@ -31,6 +32,8 @@ use crate::{
 
 /// Most bytes that one transaction may read: all of them stay in memory.
 const READ_BYTES_MAX: usize = 1 << 30;
+/// Nodes whose surroundings one statement reads.
+const PREFETCHED_MAX: usize = 512;
 /// Records that a cursor reads at first when it moves on, and the factor by which that grows, up to the maximum.
 const AHEAD: u64 = 16;
 const AHEAD_FACTOR: u64 = 4;
@@ -382,7 +385,7 @@ impl Transaction {
                     let begin = Table::begin_of(from);
                     // A writer looks for what comes next, too.
                     if self.writes && ahead == 1 {
-                        self.add(Fetch::Around(&to, &begin, &Table::end_of(from), 2))?;
+                        self.add(Fetch::Around(&to, &begin, &Table::end_of(from), NEXT))?;
                     } else {
                         self.add(Fetch::Back(&begin, &to, ahead))?;
                     }
@@ -395,7 +398,6 @@ impl Transaction {
     /// Reads records and makes them known, with the range in which there are no others.
     fn add(&self, fetch: Fetch<'_>) -> Result<(), StoreError> {
         let (rows, column) = self.fetch(fetch)?;
-        let is_short = |row: &Row| row.text(column + 1).is_some();
         let mut records: Vec<Stored> = rows
             .into_iter()
             .filter(|row| row.text(column).is_some())
@@ -409,7 +411,7 @@ impl Transaction {
         }
         // A long value is left out, unless its record was asked for alone: the range ends before it.
         let ended = |records: &mut Vec<Stored>| {
-            let long = records.iter().position(|stored| !is_short(&stored.row))?;
+            let long = records.iter().position(Stored::is_long)?;
             let key = records[long].key().to_vec();
             records.truncate(long);
             Some(key)
@@ -439,20 +441,67 @@ impl Transaction {
                 };
                 self.known.add(&begin, to, records);
             }
-            Fetch::Around(at, from, to, limit) => {
-                let (before, mut behind): (Vec<_>, Vec<_>) =
-                    records.into_iter().partition(|stored| stored.key() < at);
-                behind.sort_by(|left, right| left.key().cmp(right.key()));
-                let begin = before
-                    .first()
-                    .map_or_else(|| from.to_vec(), |stored| stored.key().to_vec());
-                let all = is_all(&behind, limit);
-                let end = match ended(&mut behind) {
-                    Some(long) => long,
-                    None if all => to.to_vec(),
-                    None => after(behind.last().expect("the limit was reached").key()),
-                };
-                self.known.add(&begin, &end, before.into_iter().chain(behind));
+            Fetch::Around(at, from, to, limit) => self.add_around(at, from, to, limit, records),
+        }
+        Ok(())
+    }
+
+    /// Makes the last record before a key and the first `limit` ones from it on known. Values of long ones are missing.
+    fn add_around(&self, at: &[u8], from: &[u8], to: &[u8], limit: u64, records: Vec<Stored>) {
+        let (before, mut behind): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|stored| stored.key() < at);
+        behind.sort_by(|left, right| left.key().cmp(right.key()));
+        let (is_all, long) = (
+            (behind.len() as u64) < limit,
+            behind.iter().position(Stored::is_long),
+        );
+        let end = match long.map(|long| behind.drain(long..).next()) {
+            Some(first) => first.map_or_else(|| to.to_vec(), |stored| stored.key().to_vec()),
+            None if is_all => to.to_vec(),
+            None => behind
+                .last()
+                .map_or_else(|| to.to_vec(), |stored| after(stored.key())),
+        };
+        let begin = match before.first() {
+            None => from.to_vec(),
+            Some(stored) if stored.is_long() => after(stored.key()),
+            Some(stored) => stored.key().to_vec(),
+        };
+        let before = before.into_iter().filter(|stored| !stored.is_long());
+        self.known.add(&begin, &end, before.chain(behind));
+    }
+
+    /// Reads what writes of these nodes will look for, in few statements.
+    pub(crate) fn prefetch<'k>(
+        &self,
+        table: Table,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<(), StoreError> {
+        let Link::Open(lease) = &mut *self.link.borrow_mut() else {
+            return Ok(());
+        };
+        let keys: BTreeSet<Vec<u8>> = keys.map(|key| after(&table.key(key))).collect();
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect();
+        if keys.len() < 2 {
+            return Ok(());
+        }
+        let (begin, end) = (table.begin(), table.end());
+        for keys in keys.chunks(PREFETCHED_MAX) {
+            let array = bytes_array(keys.iter().map(Vec::as_slice));
+            let statement = &self.database.statements.around_many;
+            let rows = lease
+                .run_all(&[(statement, &[Some(&array), Some(&begin), Some(&end)])])
+                .map_err(|error| self.database.failed(&error))?;
+            let mut found: BTreeMap<u64, Vec<Stored>> = BTreeMap::new();
+            for row in rows.into_iter().flat_map(|rows| rows.rows) {
+                let records = found.entry(number(row.text(0))).or_default();
+                if row.text(1).is_some() {
+                    records.push(Stored { row, column: 1 });
+                }
+            }
+            // The numbers of the keys begin with 1.
+            for (records, at) in found.into_values().zip(keys) {
+                self.add_around(at, &begin, &end, NEXT, records);
             }
         }
         Ok(())
