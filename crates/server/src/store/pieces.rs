@@ -114,7 +114,10 @@ pub(crate) fn put_nodes(
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, rc::Rc};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    };
 
     use tokio::task::{LocalSet, spawn_local};
 
@@ -124,13 +127,13 @@ mod tests {
     #[derive(Debug)]
     struct Numbers {
         left: u8,
-        turns: Rc<Cell<u32>>,
+        turns: Arc<AtomicU32>,
         seen: Vec<u32>,
     }
 
     impl Pieces for Numbers {
         fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
-            self.seen.push(self.turns.get());
+            self.seen.push(self.turns.load(Relaxed));
             let Some(left) = self.left.checked_sub(1) else {
                 return Err(Refusal::NotFound);
             };
@@ -148,12 +151,12 @@ mod tests {
     ) -> (Result<Collected, Refusal>, Vec<u8>, Vec<u32>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
-            let turns = Rc::new(Cell::new(0));
+            let turns = Arc::new(AtomicU32::new(0));
             let others = {
                 let turns = turns.clone();
                 spawn_local(async move {
                     loop {
-                        turns.set(turns.get() + 1);
+                        turns.fetch_add(1, Relaxed);
                         yield_now().await;
                     }
                 })

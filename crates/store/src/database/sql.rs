@@ -1,5 +1,5 @@
-//! The statements of a store in a database, and the binary form of their values. Only what PostgreSQL, CockroachDB and
-//! YugabyteDB document.
+//! The statements of a store in a database, and the binary form of their values. Only what `PostgreSQL`, `CockroachDB`
+//! and `YugabyteDB` document.
 
 use bytes::BufMut as _;
 
@@ -197,11 +197,11 @@ fn array<'a>(oid: i32, items: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8
         out.put_i32(number);
     }
     if items.len() > 0 {
-        out.put_i32(items.len() as i32);
+        out.put_u32(items.len() as u32);
         out.put_i32(1);
     }
     for item in items {
-        out.put_i32(item.len() as i32);
+        out.put_u32(item.len() as u32);
         out.extend_from_slice(item);
     }
     out

@@ -25,19 +25,14 @@ use super::{
     overlay::Overlay,
     sql::{BEGIN_READING, NEXT, bigint, bytes_array, number},
 };
-use crate::{
-    engine::{Record, Seek},
-    error::StoreError,
-};
+use crate::{engine::Record, error::StoreError};
 
 /// Most bytes that one transaction may read: all of them stay in memory.
 const READ_BYTES_MAX: usize = 1 << 30;
+/// Records of the metadata that one statement reads, which are all.
+const META_MAX: u64 = 16;
 /// Nodes whose surroundings one statement reads.
 const PREFETCHED_MAX: usize = 512;
-/// Records that a cursor reads at first when it moves on, and the factor by which that grows, up to the maximum.
-const AHEAD: u64 = 16;
-const AHEAD_FACTOR: u64 = 4;
-const AHEAD_MAX: u64 = 512;
 
 /// The state of a store, apart from its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +55,7 @@ enum Link {
     None,
     /// One statement has been run by itself.
     Single,
-    Open(Lease),
+    Open(Box<Lease>),
 }
 
 /// A snapshot or a write transaction. Dropping it rolls back.
@@ -75,7 +70,7 @@ pub(crate) struct Transaction {
     must_repeat: Cell<bool>,
     link: RefCell<Link>,
     pub(super) head: OnceCell<Head>,
-    known: Known,
+    pub(super) known: Known,
     pub(super) overlay: Overlay,
     /// Number of the last change after a commit that is not logged.
     pub(crate) sequence_to_be: Option<u64>,
@@ -118,7 +113,7 @@ impl Transaction {
     pub(super) fn writing(database: &Arc<Database>, lease: Lease, head: Head) -> Self {
         let mut begun = Self::snapshot(database);
         begun.writes = true;
-        begun.link = RefCell::new(Link::Open(lease));
+        begun.link = RefCell::new(Link::Open(Box::new(lease)));
         begun.head = OnceCell::from(head);
         begun
     }
@@ -166,7 +161,7 @@ impl Transaction {
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
         self.check_age()?;
         let key = table.key(key);
-        if let Some(changed) = self.overlay.get(&key) {
+        if let Some((_, changed)) = self.overlay.get(&key) {
             return Ok(changed);
         }
         if self.overlay.emptied_at(&key).is_some() {
@@ -203,7 +198,7 @@ impl Transaction {
             return Ok(());
         }
         while let Lookup::Unknown(from) = self.known.ahead(&from, &to) {
-            self.add(Fetch::Ahead(&from, &to, AHEAD_MAX))?;
+            self.add(Fetch::Ahead(&from, &to, META_MAX))?;
         }
         // The few records of the metadata are short, so the first read has got them all.
         let mut rows = Vec::new();
@@ -216,15 +211,6 @@ impl Transaction {
             self.database.set_meta(self.head()?.catalogue, rows);
         }
         Ok(())
-    }
-
-    pub(crate) fn cursor(&self, table: Table) -> Cursor<'_> {
-        Cursor {
-            home: self,
-            table,
-            at: RefCell::new(None),
-            ahead: Cell::new(AHEAD),
-        }
     }
 
     pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &[&[u8]]) {
@@ -296,7 +282,7 @@ impl Transaction {
     /// The connection of a write transaction, to commit it.
     pub(super) fn take_lease(&self) -> Option<Lease> {
         match self.link.replace(Link::None) {
-            Link::Open(lease) => Some(lease),
+            Link::Open(lease) => Some(*lease),
             Link::None | Link::Single => None,
         }
     }
@@ -312,7 +298,7 @@ impl Transaction {
     }
 
     /// The first record in `from..to`, changes included.
-    fn first(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
+    pub(super) fn first(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
         self.check_age()?;
         let mut at = from.to_vec();
         loop {
@@ -330,7 +316,7 @@ impl Transaction {
     }
 
     /// The last record in `from..to`, changes included.
-    fn last(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
+    pub(super) fn last(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
         self.check_age()?;
         let mut at = to.to_vec();
         loop {
@@ -578,7 +564,7 @@ impl Transaction {
         *link = if is_single {
             Link::Single
         } else {
-            Link::Open(lease)
+            Link::Open(Box::new(lease))
         };
         Ok((rows, HEAD_COLUMNS))
     }
@@ -600,68 +586,5 @@ impl Drop for Transaction {
         if self.writes {
             self.database.gate.leave();
         }
-    }
-}
-
-/// A position in a table.
-#[derive(Debug)]
-pub(crate) struct Cursor<'t> {
-    home: &'t Transaction,
-    table: Table,
-    at: RefCell<Option<Vec<u8>>>,
-    /// Records to read with the next statement.
-    ahead: Cell<u64>,
-}
-
-impl<'t> Cursor<'t> {
-    pub(crate) fn seek(&self, seek: Seek, key: &[u8]) -> Result<Option<Record<'t>>, StoreError> {
-        let key = self.table.key(key);
-        match seek {
-            Seek::AtMost => self.back(&after(&key), 1),
-            Seek::Below => self.back(&key, self.ahead.get()),
-            Seek::AtLeast => self.ahead(&key),
-        }
-    }
-
-    pub(crate) fn next(&self) -> Result<Option<Record<'t>>, StoreError> {
-        let from = self
-            .at
-            .borrow()
-            .as_deref()
-            .map_or_else(|| self.table.begin(), after);
-        self.ahead(&from)
-    }
-
-    pub(crate) fn previous(&self) -> Result<Option<Record<'t>>, StoreError> {
-        let to = self.at.borrow().clone().unwrap_or_else(|| self.table.end());
-        self.back(&to, self.ahead.get())
-    }
-
-    fn ahead(&self, from: &[u8]) -> Result<Option<Record<'t>>, StoreError> {
-        let before = self.home.known.bytes();
-        let found = self.home.first(from, &self.table.end(), self.ahead.get())?;
-        self.found(found, before)
-    }
-
-    fn back(&self, to: &[u8], ahead: u64) -> Result<Option<Record<'t>>, StoreError> {
-        let before = self.home.known.bytes();
-        let found = self.home.last(&self.table.begin(), to, ahead)?;
-        self.found(found, before)
-    }
-
-    /// Remembers the position, and reads more the next time if something had to be read.
-    fn found(
-        &self,
-        found: Option<Record<'t>>,
-        bytes_before: usize,
-    ) -> Result<Option<Record<'t>>, StoreError> {
-        if self.home.known.bytes() > bytes_before {
-            self.ahead.set((self.ahead.get() * AHEAD_FACTOR).min(AHEAD_MAX));
-        }
-        let Some((key, value)) = found else {
-            return Ok(None);
-        };
-        *self.at.borrow_mut() = Some(key.to_vec());
-        Ok(Some((&key[1..], value)))
     }
 }
