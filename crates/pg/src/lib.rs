@@ -35,7 +35,7 @@ pub use exclusive::{Beginning, CopyIn, CopyOut, Isolation, RowStream, Savepoint,
 pub use listen::{Heard, Listener};
 pub use rows::{Column, Row, Rows};
 pub use session::SqlSession;
-pub use settings::{Driver, ServerUrl, Settings, UrlError};
+pub use settings::{Driver, ServerUrl, Settings, UrlError, UrlParameters};
 pub use source::{Ask, Source};
 pub use sql::{Sql, SqlError};
 pub use statement::is_harmless;

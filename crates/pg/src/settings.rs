@@ -74,6 +74,9 @@ impl Settings {
     }
 }
 
+/// Parameters of a URL, decoded: names and values.
+pub type UrlParameters = Vec<(String, String)>;
+
 /// A server, a database on it, and the user.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
@@ -193,7 +196,7 @@ impl std::str::FromStr for ServerUrl {
 impl ServerUrl {
     /// Parses a URL that may name several hosts, `postgres://user@a:5432,b:5432/database`, and have these additional
     /// parameters; returns a URL for each host, and the values of those parameters.
-    pub fn several(text: &str, parameters: &[&str]) -> Result<(Vec<Self>, Vec<(String, String)>), UrlError> {
+    pub fn several(text: &str, parameters: &[&str]) -> Result<(Vec<Self>, UrlParameters), UrlError> {
         let begin = text.find("://").map_or(0, |at| at + 3);
         let authority = &text[begin..];
         let authority = &authority[..authority.find(['/', '?', '#']).unwrap_or(authority.len())];
@@ -208,7 +211,7 @@ impl ServerUrl {
         Ok((servers.collect::<Result<_, _>>()?, values))
     }
 
-    fn read(text: &str, parameters: &[&str], values: &mut Vec<(String, String)>) -> Result<Self, UrlError> {
+    fn read(text: &str, parameters: &[&str], values: &mut UrlParameters) -> Result<Self, UrlError> {
         let url = Url::parse(text).map_err(|error| UrlError::Url {
             reason: error.to_string(),
         })?;

@@ -361,6 +361,16 @@ impl Transaction {
         transaction
     }
 
+    /// Tells which nodes are about to be written: a store in a database then reads around all of them at once.
+    pub fn prefetch<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> Result<(), StoreError> {
+        match (&self.work, self.tables.nodes) {
+            (engine::Transaction::Database(work), engine::Table::Database(nodes)) => {
+                work.prefetch(nodes, keys.map(Key::as_bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Marks the transaction as failed: it can only be rolled back. For callers that fail halfway through several
     /// operations that belong together.
     pub fn give_up(&mut self) {

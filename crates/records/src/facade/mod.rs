@@ -328,7 +328,7 @@ impl Records {
     }
 
     /// A page of the records of a kind, in the form of [`List::write`].
-    pub fn list<'s>(&self, session: &'s mut Session, list: List) -> Result<&'s [u8], FacadeError> {
+    pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
             list.clone()

@@ -142,7 +142,7 @@ fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
         size: call.number(3)?.max(0.0) as u64,
         full: call.integer(4)? != 0,
     };
-    let text = records.list(session, list).map_err(Refused::from)?;
+    let text = records.list(session, &list).map_err(Refused::from)?;
     call.string(&utf8(text)).map(Some)
 }
 

@@ -27,6 +27,14 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// The node that it changes, if that is known before.
+    pub(super) fn node(&self) -> Option<&Key> {
+        match self {
+            Self::Node(operation) => Some(&operation.key),
+            Self::Record(_) | Self::Statement(_) | Self::Job(_) => None,
+        }
+    }
+
     /// Executes it.
     pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         match self {

@@ -368,6 +368,9 @@ impl Thread {
         broken: &[(usize, Refusal)],
     ) -> Result<Vec<Outcome>, (usize, Refusal)> {
         let (mut outcomes, begun) = (Vec::with_capacity(jobs.len()), Instant::now());
+        let nodes = jobs.iter().flat_map(|job| &job.operations).filter_map(Work::node);
+        // After a failure, each job fails by itself.
+        let _ = transaction.prefetch(nodes);
         for (at, job) in jobs.iter().enumerate() {
             if at > 0 && begun.elapsed() >= GROUP_TIME_MAX {
                 break;

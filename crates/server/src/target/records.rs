@@ -78,7 +78,7 @@ impl RecordsTarget {
         if only_reads(request.head) && self.open.is_remote() {
             let (target, rest) = (self.clone(), request.rest.unwrap_or_default().to_owned());
             let begin = move |head: &Head| target.read(head, &rest);
-            return read_remote(&self.open, request, client, begin).await;
+            return Box::pin(read_remote(&self.open, request, client, begin)).await;
         }
         if only_reads(request.head) {
             let rest = request.rest.unwrap_or_default();

@@ -91,7 +91,7 @@ impl TqlTarget {
                 let collected = collect_here(&mut selection, &mut found, PART_BYTES, deadline)?;
                 Ok((selection, found, collected))
             };
-            off_thread(&records.open, request, client, begin).await?
+            Box::pin(off_thread(&records.open, request, client, begin)).await?
         } else {
             let mut selection = select(records, request.head, statement)?;
             let mut found = Vec::new();

@@ -56,7 +56,7 @@ impl Transaction {
             .take_lease()
             .expect("a write transaction has its connection until its end");
         let database = &self.database;
-        let outcome = database.send(lease, &self.commands(head, record));
+        let outcome = Database::send(lease, &self.commands(head, record));
         let outcome = match outcome {
             Err(CommitError::Lost(error)) if is_logged => database.find_out(sequence, record, error),
             Err(CommitError::Lost(error) | CommitError::Failed(error)) => Err(error),
@@ -147,7 +147,8 @@ enum CommitError {
 }
 
 impl Database {
-    fn send(&self, mut lease: Lease, commands: &[Command<'_>]) -> Result<(), CommitError> {
+    /// Sends the statements of a commit.
+    fn send(mut lease: Lease, commands: &[Command<'_>]) -> Result<(), CommitError> {
         let parameters: Vec<Vec<Option<&[u8]>>> = commands
             .iter()
             .map(|(_, parameters)| parameters.iter().map(Option::as_deref).collect())

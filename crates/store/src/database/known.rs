@@ -54,6 +54,11 @@ impl fmt::Debug for Known {
 }
 
 impl Stored {
+    /// Whether its value was too long to be read along with others.
+    pub(super) fn is_long(&self) -> bool {
+        self.row.text(self.column + 1).is_none()
+    }
+
     pub(super) fn key(&self) -> &[u8] {
         self.row.text(self.column).unwrap_or_default()
     }

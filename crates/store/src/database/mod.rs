@@ -3,6 +3,7 @@
 
 mod commit;
 mod connections;
+mod cursor;
 mod error;
 mod known;
 mod locks;
@@ -32,10 +33,11 @@ use error::{failed, is_broken};
 use sql::{BEGIN_WRITING, Statements, number};
 use transaction::Head;
 
+pub(crate) use cursor::Cursor;
 pub use error::DatabaseError;
 pub(crate) use locks::DatabaseLocks;
 pub(crate) use log::DatabaseWalk;
-pub(crate) use transaction::{Cursor, Transaction};
+pub(crate) use transaction::Transaction;
 use watcher::Watcher;
 
 /// Version of the tables and of the records in them.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, mem, ops::Bound};
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     /// New values; `None` for removed records.
-    records: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    records: BTreeMap<Vec<u8>, NewValue>,
     /// Ranges `from..to` of which nothing in the database counts. They do not overlap.
     emptied: BTreeMap<Vec<u8>, Vec<u8>>,
     /// How to undo the open part, last step last.
@@ -15,9 +15,12 @@ pub(super) struct Overlay {
 
 #[derive(Debug)]
 enum Undo {
-    Record(Vec<u8>, Option<Option<Vec<u8>>>),
+    Record(Vec<u8>, Option<NewValue>),
     Emptied(BTreeMap<Vec<u8>, Vec<u8>>),
 }
+
+/// The value of a changed record, unless it was removed.
+type NewValue = Option<Vec<u8>>;
 
 /// A changed record: its key, and its value unless it was removed.
 pub(super) type Changed<'o> = (&'o [u8], Option<&'o [u8]>);
@@ -31,8 +34,10 @@ impl Overlay {
         self.emptied.iter().map(|(from, to)| (&**from, &**to))
     }
 
-    pub(super) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.records.get(key).map(Option::as_deref)
+    /// A changed record, by its key.
+    pub(super) fn get(&self, key: &[u8]) -> Option<Changed<'_>> {
+        let (key, value) = self.records.get_key_value(key)?;
+        Some((key, value.as_deref()))
     }
 
     /// The first changed record in `from..to`.
@@ -53,7 +58,7 @@ impl Overlay {
         &self,
         from: &[u8],
         to: &[u8],
-    ) -> Option<std::collections::btree_map::Range<'_, Vec<u8>, Option<Vec<u8>>>> {
+    ) -> Option<std::collections::btree_map::Range<'_, Vec<u8>, NewValue>> {
         let within = (Bound::Included(from), Bound::Excluded(to));
         (from < to).then(|| self.records.range::<[u8], _>(within))
     }
@@ -71,7 +76,7 @@ impl Overlay {
         (&**to > key).then_some((from, to))
     }
 
-    pub(super) fn set(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+    pub(super) fn set(&mut self, key: Vec<u8>, value: NewValue) {
         if let Some(undo) = &mut self.undo {
             let before = self.records.insert(key.clone(), value);
             undo.push(Undo::Record(key, before));

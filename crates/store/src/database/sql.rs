@@ -1,8 +1,10 @@
-//! The statements of a store in a database, and the binary form of their values. Only what PostgreSQL, CockroachDB and
-//! YugabyteDB document.
+//! The statements of a store in a database, and the binary form of their values. Only what `PostgreSQL`, `CockroachDB`
+//! and `YugabyteDB` document.
 
 use bytes::BufMut as _;
 
+/// Records that are read behind a key that is about to be written.
+pub(super) const NEXT: u64 = 2;
 /// Longest value that is read ahead of its use, in bytes.
 const AHEAD_BYTES_MAX: usize = 16_384;
 
@@ -20,6 +22,8 @@ pub(super) struct Statements {
     pub(super) back: [String; 2],
     pub(super) ahead: [String; 2],
     pub(super) around: [String; 2],
+    /// The same for many keys, whose numbers are first in the rows; without long values.
+    pub(super) around_many: String,
     pub(super) remove_range: String,
     pub(super) remove: String,
     pub(super) put: String,
@@ -108,6 +112,13 @@ impl Statements {
                  where key >= $1 and key < $3 order by key limit $4)",
                 back("1", "value")
             )),
+            around_many: format!(
+                "select k.number, e.key, e.value from unnest($1::bytea[]) with ordinality as k(at, number) left join lateral (\
+                 (select key, case when {short} then value end as value from \"{schema}\".entries \
+                 where key < k.at and key >= $2 order by key desc limit 1) union all \
+                 (select key, case when {short} then value end as value from \"{schema}\".entries \
+                 where key >= k.at and key < $3 order by key limit {NEXT})) e on true"
+            ),
             remove_range: format!("delete from \"{schema}\".entries where key >= $1 and key < $2"),
             remove: format!("delete from \"{schema}\".entries where key = any($1::bytea[])"),
             put: format!(
@@ -186,11 +197,11 @@ fn array<'a>(oid: i32, items: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8
         out.put_i32(number);
     }
     if items.len() > 0 {
-        out.put_i32(items.len() as i32);
+        out.put_u32(items.len() as u32);
         out.put_i32(1);
     }
     for item in items {
-        out.put_i32(item.len() as i32);
+        out.put_u32(item.len() as u32);
         out.extend_from_slice(item);
     }
     out

@@ -10,6 +10,7 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Instant,
 };
@@ -22,19 +23,16 @@ use super::{
     error::{DatabaseError, failed},
     known::{Known, Lookup, Stored, after},
     overlay::Overlay,
-    sql::{BEGIN_READING, bigint, number},
+    sql::{BEGIN_READING, NEXT, bigint, bytes_array, number},
 };
-use crate::{
-    engine::{Record, Seek},
-    error::StoreError,
-};
+use crate::{engine::Record, error::StoreError};
 
 /// Most bytes that one transaction may read: all of them stay in memory.
 const READ_BYTES_MAX: usize = 1 << 30;
-/// Records that a cursor reads at first when it moves on, and the factor by which that grows, up to the maximum.
-const AHEAD: u64 = 16;
-const AHEAD_FACTOR: u64 = 4;
-const AHEAD_MAX: u64 = 512;
+/// Records of the metadata that one statement reads, which are all.
+const META_MAX: u64 = 16;
+/// Nodes whose surroundings one statement reads.
+const PREFETCHED_MAX: usize = 512;
 
 /// The state of a store, apart from its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +55,7 @@ enum Link {
     None,
     /// One statement has been run by itself.
     Single,
-    Open(Lease),
+    Open(Box<Lease>),
 }
 
 /// A snapshot or a write transaction. Dropping it rolls back.
@@ -72,7 +70,7 @@ pub(crate) struct Transaction {
     must_repeat: Cell<bool>,
     link: RefCell<Link>,
     pub(super) head: OnceCell<Head>,
-    known: Known,
+    pub(super) known: Known,
     pub(super) overlay: Overlay,
     /// Number of the last change after a commit that is not logged.
     pub(crate) sequence_to_be: Option<u64>,
@@ -115,7 +113,7 @@ impl Transaction {
     pub(super) fn writing(database: &Arc<Database>, lease: Lease, head: Head) -> Self {
         let mut begun = Self::snapshot(database);
         begun.writes = true;
-        begun.link = RefCell::new(Link::Open(lease));
+        begun.link = RefCell::new(Link::Open(Box::new(lease)));
         begun.head = OnceCell::from(head);
         begun
     }
@@ -163,7 +161,7 @@ impl Transaction {
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
         self.check_age()?;
         let key = table.key(key);
-        if let Some(changed) = self.overlay.get(&key) {
+        if let Some((_, changed)) = self.overlay.get(&key) {
             return Ok(changed);
         }
         if self.overlay.emptied_at(&key).is_some() {
@@ -200,7 +198,7 @@ impl Transaction {
             return Ok(());
         }
         while let Lookup::Unknown(from) = self.known.ahead(&from, &to) {
-            self.add(Fetch::Ahead(&from, &to, AHEAD_MAX))?;
+            self.add(Fetch::Ahead(&from, &to, META_MAX))?;
         }
         // The few records of the metadata are short, so the first read has got them all.
         let mut rows = Vec::new();
@@ -213,15 +211,6 @@ impl Transaction {
             self.database.set_meta(self.head()?.catalogue, rows);
         }
         Ok(())
-    }
-
-    pub(crate) fn cursor(&self, table: Table) -> Cursor<'_> {
-        Cursor {
-            home: self,
-            table,
-            at: RefCell::new(None),
-            ahead: Cell::new(AHEAD),
-        }
     }
 
     pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &[&[u8]]) {
@@ -293,7 +282,7 @@ impl Transaction {
     /// The connection of a write transaction, to commit it.
     pub(super) fn take_lease(&self) -> Option<Lease> {
         match self.link.replace(Link::None) {
-            Link::Open(lease) => Some(lease),
+            Link::Open(lease) => Some(*lease),
             Link::None | Link::Single => None,
         }
     }
@@ -309,7 +298,7 @@ impl Transaction {
     }
 
     /// The first record in `from..to`, changes included.
-    fn first(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
+    pub(super) fn first(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
         self.check_age()?;
         let mut at = from.to_vec();
         loop {
@@ -327,7 +316,7 @@ impl Transaction {
     }
 
     /// The last record in `from..to`, changes included.
-    fn last(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
+    pub(super) fn last(&self, from: &[u8], to: &[u8], ahead: u64) -> Result<Option<Record<'_>>, StoreError> {
         self.check_age()?;
         let mut at = to.to_vec();
         loop {
@@ -382,7 +371,7 @@ impl Transaction {
                     let begin = Table::begin_of(from);
                     // A writer looks for what comes next, too.
                     if self.writes && ahead == 1 {
-                        self.add(Fetch::Around(&to, &begin, &Table::end_of(from), 2))?;
+                        self.add(Fetch::Around(&to, &begin, &Table::end_of(from), NEXT))?;
                     } else {
                         self.add(Fetch::Back(&begin, &to, ahead))?;
                     }
@@ -395,7 +384,6 @@ impl Transaction {
     /// Reads records and makes them known, with the range in which there are no others.
     fn add(&self, fetch: Fetch<'_>) -> Result<(), StoreError> {
         let (rows, column) = self.fetch(fetch)?;
-        let is_short = |row: &Row| row.text(column + 1).is_some();
         let mut records: Vec<Stored> = rows
             .into_iter()
             .filter(|row| row.text(column).is_some())
@@ -409,7 +397,7 @@ impl Transaction {
         }
         // A long value is left out, unless its record was asked for alone: the range ends before it.
         let ended = |records: &mut Vec<Stored>| {
-            let long = records.iter().position(|stored| !is_short(&stored.row))?;
+            let long = records.iter().position(Stored::is_long)?;
             let key = records[long].key().to_vec();
             records.truncate(long);
             Some(key)
@@ -439,20 +427,67 @@ impl Transaction {
                 };
                 self.known.add(&begin, to, records);
             }
-            Fetch::Around(at, from, to, limit) => {
-                let (before, mut behind): (Vec<_>, Vec<_>) =
-                    records.into_iter().partition(|stored| stored.key() < at);
-                behind.sort_by(|left, right| left.key().cmp(right.key()));
-                let begin = before
-                    .first()
-                    .map_or_else(|| from.to_vec(), |stored| stored.key().to_vec());
-                let all = is_all(&behind, limit);
-                let end = match ended(&mut behind) {
-                    Some(long) => long,
-                    None if all => to.to_vec(),
-                    None => after(behind.last().expect("the limit was reached").key()),
-                };
-                self.known.add(&begin, &end, before.into_iter().chain(behind));
+            Fetch::Around(at, from, to, limit) => self.add_around(at, from, to, limit, records),
+        }
+        Ok(())
+    }
+
+    /// Makes the last record before a key and the first `limit` ones from it on known. Values of long ones are missing.
+    fn add_around(&self, at: &[u8], from: &[u8], to: &[u8], limit: u64, records: Vec<Stored>) {
+        let (before, mut behind): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|stored| stored.key() < at);
+        behind.sort_by(|left, right| left.key().cmp(right.key()));
+        let (is_all, long) = (
+            (behind.len() as u64) < limit,
+            behind.iter().position(Stored::is_long),
+        );
+        let end = match long.map(|long| behind.drain(long..).next()) {
+            Some(first) => first.map_or_else(|| to.to_vec(), |stored| stored.key().to_vec()),
+            None if is_all => to.to_vec(),
+            None => behind
+                .last()
+                .map_or_else(|| to.to_vec(), |stored| after(stored.key())),
+        };
+        let begin = match before.first() {
+            None => from.to_vec(),
+            Some(stored) if stored.is_long() => after(stored.key()),
+            Some(stored) => stored.key().to_vec(),
+        };
+        let before = before.into_iter().filter(|stored| !stored.is_long());
+        self.known.add(&begin, &end, before.chain(behind));
+    }
+
+    /// Reads what writes of these nodes will look for, in few statements.
+    pub(crate) fn prefetch<'k>(
+        &self,
+        table: Table,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<(), StoreError> {
+        let Link::Open(lease) = &mut *self.link.borrow_mut() else {
+            return Ok(());
+        };
+        let keys: BTreeSet<Vec<u8>> = keys.map(|key| after(&table.key(key))).collect();
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect();
+        if keys.len() < 2 {
+            return Ok(());
+        }
+        let (begin, end) = (table.begin(), table.end());
+        for keys in keys.chunks(PREFETCHED_MAX) {
+            let array = bytes_array(keys.iter().map(Vec::as_slice));
+            let statement = &self.database.statements.around_many;
+            let rows = lease
+                .run_all(&[(statement, &[Some(&array), Some(&begin), Some(&end)])])
+                .map_err(|error| self.database.failed(&error))?;
+            let mut found: BTreeMap<u64, Vec<Stored>> = BTreeMap::new();
+            for row in rows.into_iter().flat_map(|rows| rows.rows) {
+                let records = found.entry(number(row.text(0))).or_default();
+                if row.text(1).is_some() {
+                    records.push(Stored { row, column: 1 });
+                }
+            }
+            // The numbers of the keys begin with 1.
+            for (records, at) in found.into_values().zip(keys) {
+                self.add_around(at, &begin, &end, NEXT, records);
             }
         }
         Ok(())
@@ -529,7 +564,7 @@ impl Transaction {
         *link = if is_single {
             Link::Single
         } else {
-            Link::Open(lease)
+            Link::Open(Box::new(lease))
         };
         Ok((rows, HEAD_COLUMNS))
     }
@@ -551,68 +586,5 @@ impl Drop for Transaction {
         if self.writes {
             self.database.gate.leave();
         }
-    }
-}
-
-/// A position in a table.
-#[derive(Debug)]
-pub(crate) struct Cursor<'t> {
-    home: &'t Transaction,
-    table: Table,
-    at: RefCell<Option<Vec<u8>>>,
-    /// Records to read with the next statement.
-    ahead: Cell<u64>,
-}
-
-impl<'t> Cursor<'t> {
-    pub(crate) fn seek(&self, seek: Seek, key: &[u8]) -> Result<Option<Record<'t>>, StoreError> {
-        let key = self.table.key(key);
-        match seek {
-            Seek::AtMost => self.back(&after(&key), 1),
-            Seek::Below => self.back(&key, self.ahead.get()),
-            Seek::AtLeast => self.ahead(&key),
-        }
-    }
-
-    pub(crate) fn next(&self) -> Result<Option<Record<'t>>, StoreError> {
-        let from = self
-            .at
-            .borrow()
-            .as_deref()
-            .map_or_else(|| self.table.begin(), after);
-        self.ahead(&from)
-    }
-
-    pub(crate) fn previous(&self) -> Result<Option<Record<'t>>, StoreError> {
-        let to = self.at.borrow().clone().unwrap_or_else(|| self.table.end());
-        self.back(&to, self.ahead.get())
-    }
-
-    fn ahead(&self, from: &[u8]) -> Result<Option<Record<'t>>, StoreError> {
-        let before = self.home.known.bytes();
-        let found = self.home.first(from, &self.table.end(), self.ahead.get())?;
-        self.found(found, before)
-    }
-
-    fn back(&self, to: &[u8], ahead: u64) -> Result<Option<Record<'t>>, StoreError> {
-        let before = self.home.known.bytes();
-        let found = self.home.last(&self.table.begin(), to, ahead)?;
-        self.found(found, before)
-    }
-
-    /// Remembers the position, and reads more the next time if something had to be read.
-    fn found(
-        &self,
-        found: Option<Record<'t>>,
-        bytes_before: usize,
-    ) -> Result<Option<Record<'t>>, StoreError> {
-        if self.home.known.bytes() > bytes_before {
-            self.ahead.set((self.ahead.get() * AHEAD_FACTOR).min(AHEAD_MAX));
-        }
-        let Some((key, value)) = found else {
-            return Ok(None);
-        };
-        *self.at.borrow_mut() = Some(key.to_vec());
-        Ok(Some((&key[1..], value)))
     }
 }

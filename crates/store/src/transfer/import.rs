@@ -247,6 +247,7 @@ impl Import<'_> {
 
     fn write(&mut self, parsed: Vec<Parsed>, ended: bool) -> Result<(), TransferError> {
         let mut transaction = self.store.begin()?;
+        transaction.prefetch(parsed.iter().map(|item| &item.key))?;
         for item in parsed {
             let line = item.line;
             self.apply(&mut transaction, item)

@@ -83,6 +83,7 @@ pub(super) struct Compact {
 
 /// Copy a store between a folder and a database, either way, while others read and write it
 #[derive(Debug, clap::Args)]
+#[allow(clippy::doc_markdown, reason = "the URLs are in the text of --help")]
 pub(super) struct Copy {
     /// The store: its folder, or the URL of its database. Example: forebay store copy data postgres://app@db.example/app
     #[arg(value_name = "FROM")]

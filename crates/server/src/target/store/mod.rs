@@ -82,7 +82,8 @@ impl StoreTarget {
             }
         }
         if only_reads(request.head) && self.open.is_remote() {
-            return self.read_remote(request, client).await;
+            // Boxed, so that it takes no room in the futures of all other requests.
+            return Box::pin(self.read_remote(request, client)).await;
         }
         if only_reads(request.head) {
             return read(&self.open, request, client, || self.read(request)).await;

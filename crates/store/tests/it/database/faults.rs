@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering::SeqCst},
+        atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst},
     },
     thread,
     time::Duration,
@@ -178,8 +178,24 @@ fn a_statement_that_is_cancelled_while_it_waits_for_a_writer_is_late() {
     set(&store, "a", "1").unwrap();
 }
 
-/// Forwards connections to a server; see [`LOSE_REQUEST`] and [`LOSE_ANSWER`].
-fn proxy(port: u16, mode: Arc<AtomicU8>) -> u16 {
+/// A proxy before a server: what it does with the connections, and how often a client has sent it something.
+#[derive(Default)]
+struct Proxy {
+    /// 0, [`LOSE_REQUEST`] or [`LOSE_ANSWER`].
+    mode: AtomicU8,
+    sent: AtomicUsize,
+}
+
+/// Opens the store of a schema through a proxy.
+fn open_through(schema: &Home) -> (Store, Arc<Proxy>) {
+    let state = Arc::new(Proxy::default());
+    let (url, server) = (schema.path().to_str().unwrap(), Postgres::shared().port());
+    let through = proxy(server, Arc::clone(&state));
+    let url = url.replace(&format!(":{server}/"), &format!(":{through}/"));
+    (open(&url).unwrap(), state)
+}
+
+fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let own = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -188,13 +204,14 @@ fn proxy(port: u16, mode: Arc<AtomicU8>) -> u16 {
             let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
             let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             let (mut back_from, mut back_to) = (server, client);
-            let sent = Arc::clone(&mode);
+            let sent = Arc::clone(&state);
             thread::spawn(move || {
                 let mut buffer = [0; 65_536];
                 while let Ok(count @ 1..) = from.read(&mut buffer) {
+                    sent.sent.fetch_add(1, SeqCst);
                     let has_marker = buffer[..count].windows(MARKER.len()).any(|bytes| bytes == MARKER);
-                    if has_marker && sent.load(SeqCst) == LOSE_REQUEST {
-                        sent.store(0, SeqCst);
+                    if has_marker && sent.mode.load(SeqCst) == LOSE_REQUEST {
+                        sent.mode.store(0, SeqCst);
                         break;
                     }
                     if to.write_all(&buffer[..count]).is_err() {
@@ -204,13 +221,13 @@ fn proxy(port: u16, mode: Arc<AtomicU8>) -> u16 {
                 let _ = from.shutdown(std::net::Shutdown::Both);
                 let _ = to.shutdown(std::net::Shutdown::Both);
             });
-            let answered = Arc::clone(&mode);
+            let answered = Arc::clone(&state);
             thread::spawn(move || {
                 let mut buffer = [0; 65_536];
                 while let Ok(count @ 1..) = back_from.read(&mut buffer) {
                     let is_committed = buffer[..count].windows(7).any(|bytes| bytes == b"COMMIT\0");
-                    if is_committed && answered.load(SeqCst) == LOSE_ANSWER {
-                        answered.store(0, SeqCst);
+                    if is_committed && answered.mode.load(SeqCst) == LOSE_ANSWER {
+                        answered.mode.store(0, SeqCst);
                         break;
                     }
                     if back_to.write_all(&buffer[..count]).is_err() {
@@ -233,14 +250,8 @@ const MARKER: &[u8] = b"the marker";
 #[test]
 fn a_connection_that_breaks_during_a_commit_leaves_no_doubt() {
     let schema = Home::new();
-    let mode = Arc::new(AtomicU8::new(0));
-    let url = schema.path().to_str().unwrap();
-    let server = Postgres::shared().port();
-    let through = url.replace(
-        &format!(":{server}/"),
-        &format!(":{}/", proxy(server, Arc::clone(&mode))),
-    );
-    let store = open(&through).unwrap();
+    let (store, proxy) = open_through(&schema);
+    let mode = &proxy.mode;
     let write = |name: &str| {
         let mut transaction = store.begin()?;
         // Prepared statements go out together.
@@ -268,6 +279,50 @@ fn a_connection_that_breaks_during_a_commit_leaves_no_doubt() {
         .unwrap();
     assert_eq!((runs, mode.load(SeqCst)), (2, 0));
     assert_eq!(store.changes(0).unwrap().count(), 4);
+}
+
+#[test]
+fn operations_cost_few_round_trips() {
+    let schema = Home::new();
+    let (store, proxy) = open_through(&schema);
+    let put =
+        |number: u32| store.transact(|transaction| transaction.put(&key(&number.to_string()), b"{\"a\":1}"));
+    let read = |name: &str| store.read(|reader| Ok::<_, StoreError>(reader.document(&key(name))?.is_some()));
+    let page = || {
+        store.read(|reader| {
+            let children = reader.children(&Key::global("G").unwrap(), forebay_store::Range::default())?;
+            Ok::<_, StoreError>(children.take(100).count())
+        })
+    };
+    for number in 0..200 {
+        put(number).unwrap();
+    }
+    // Statements are prepared by their first use.
+    assert!(read("7").unwrap() && page().unwrap() == 100);
+    let trips = |operation: &dyn Fn()| {
+        let before = proxy.sent.load(SeqCst);
+        operation();
+        proxy.sent.load(SeqCst) - before
+    };
+    assert_eq!(trips(&|| assert!(read("8").unwrap())), 1);
+    assert_eq!(trips(&|| assert!(!read("none").unwrap())), 3);
+    // The lock, a read, the commit.
+    assert_eq!(trips(&|| put(9).unwrap()), 3);
+    let keys: Vec<Key> = (0..100).map(|number: u32| key(&number.to_string())).collect();
+    let group = || {
+        store
+            .transact(|transaction| {
+                transaction.prefetch(keys.iter())?;
+                (0..100).try_for_each(|number| transaction.put(&key(&number.to_string()), b"{\"a\":2}"))
+            })
+            .unwrap();
+    };
+    group();
+    let trips_of_group = trips(&group);
+    // The keys are read around at once.
+    assert_eq!(trips_of_group, 3);
+    // The node, three pages of 16, 64 and 256 records, and the end of the transaction.
+    assert_eq!(trips(&|| assert_eq!(page().unwrap(), 100)), 5);
 }
 
 #[test]

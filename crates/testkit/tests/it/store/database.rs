@@ -1,6 +1,8 @@
 //! A store in a database: servers, workers, scripts and commands share it.
 
-use forebay_testkit::{Postgres, Server, Setup, postgres::Schema, wait_until};
+use std::process::Output;
+
+use forebay_testkit::{Postgres, Server, Setup, command, postgres::Schema, wait_until};
 
 use super::{OPEN, ask, put, send, text};
 
@@ -51,6 +53,13 @@ fn start(url: &str, threads: usize) -> Server {
     .threads(threads)
     .admin()
     .start()
+}
+
+/// Runs a command of the binary in a server's folder.
+fn run(server: &Server, words: &[&str]) -> Output {
+    let mut command = command(words);
+    command.current_dir(server.folder().path());
+    command.output().expect("the program runs")
 }
 
 #[test]
@@ -106,22 +115,22 @@ fn two_servers_their_workers_and_commands_have_one_store() {
     );
     assert_eq!(refused.status, 412);
     // Commands of the binary, whose output has no password.
-    let read = servers[0].command(&["store", "get", "Open/count", "--data", &url]);
+    let read = run(&servers[0], &["store", "get", "Open/count", "--data", &url]);
     assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), count.to_string());
-    let stats = servers[0].command(&["store", "stats", "--data", &url]);
+    let stats = run(&servers[0], &["store", "stats", "--data", &url]);
     let stats = String::from_utf8_lossy(&stats.stdout).into_owned();
     assert!(
         stats.contains("postgres://") && !stats.contains("benchmarkdbpass"),
         "{stats}"
     );
-    let verified = servers[0].command(&["store", "verify", "--data", &url]);
+    let verified = run(&servers[0], &["store", "verify", "--data", &url]);
     assert!(verified.status.success(), "{verified:?}");
-    let copied = servers[0].command(&["store", "copy", &url, "copied"]);
+    let copied = run(&servers[0], &["store", "copy", &url, "copied"]);
     assert!(copied.status.success(), "{copied:?}");
-    let read = servers[0].command(&["store", "get", "Open/count", "--data", "copied"]);
+    let read = run(&servers[0], &["store", "get", "Open/count", "--data", "copied"]);
     assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), count.to_string());
     for command in [&["store", "compact"][..], &["store", "backup", "backup"]] {
-        let refused = servers[0].command(&[command, &["--data", &url]].concat());
+        let refused = run(&servers[0], &[command, &["--data", &url]].concat());
         let message = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(
             !refused.status.success() && message.contains("database"),
