@@ -363,6 +363,8 @@ fn commits_of_others_are_noticed_with_and_without_notifications() {
                 .admin()
                 .batch_execute("revoke execute on function pg_notify(text, text) from public")
                 .unwrap();
+            let may = "select has_function_privilege('benchmarkdbuser', 'pg_notify(text, text)', 'execute')";
+            assert!(!server.admin().query_one(may, &[]).unwrap().get::<_, bool>(0));
         }
         let url = server.url();
         let leader = Store::open(&PathBuf::from(&url), &options(true)).unwrap();
