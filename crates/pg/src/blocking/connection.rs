@@ -88,6 +88,8 @@ impl Connection {
                 what: Stage::Connect,
                 limit,
             },
+            // Its code says more than that there is no connection.
+            error @ PgError::Server(_) if usage == Usage::Exclusive => error,
             error => error.at_start(&settings.server),
         })
     }

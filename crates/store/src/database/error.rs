@@ -88,8 +88,6 @@ impl DatabaseError {
             Code::State("40001" | "40P01") => Self::Conflict { reason },
             Code::State("25006") => Self::ReadOnly,
             Code::State("53300") => Self::Full { reason },
-            // Too many connections is also reported when the connection is opened, as the reason for that.
-            Code::Unreachable if reason.contains("SQLSTATE 53300") => Self::Full { reason },
             Code::State("57014") => Self::Late {
                 limit: STATEMENT_MAX,
                 is_write_lock: false,

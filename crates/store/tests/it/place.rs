@@ -22,6 +22,11 @@ impl Folder {
     }
 
     /// The folder, if that is what it is.
+    #[allow(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "both kinds of homes have it"
+    )]
     pub(crate) fn files(&self) -> Option<&Path> {
         Some(self.path())
     }
@@ -61,6 +66,11 @@ impl Schema {
         &self.url
     }
 
+    #[allow(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "both kinds of homes have it"
+    )]
     pub(crate) fn files(&self) -> Option<&Path> {
         None
     }
@@ -79,7 +89,10 @@ impl Schema {
     }
 
     pub(crate) fn damage(&self, content: &[u8]) {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |bytes: &[u8]| {
+            let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            digits.concat()
+        };
         let mut damaged = content.to_vec();
         damaged[0] ^= 1;
         self.schema.run(&format!(

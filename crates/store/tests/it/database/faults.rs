@@ -206,7 +206,7 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
             let (mut back_from, mut back_to) = (server, client);
             let sent = Arc::clone(&state);
             thread::spawn(move || {
-                let mut buffer = [0; 65_536];
+                let mut buffer = vec![0; 65_536];
                 while let Ok(count @ 1..) = from.read(&mut buffer) {
                     sent.sent.fetch_add(1, SeqCst);
                     let has_marker = buffer[..count].windows(MARKER.len()).any(|bytes| bytes == MARKER);
@@ -223,7 +223,7 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
             });
             let answered = Arc::clone(&state);
             thread::spawn(move || {
-                let mut buffer = [0; 65_536];
+                let mut buffer = vec![0; 65_536];
                 while let Ok(count @ 1..) = back_from.read(&mut buffer) {
                     let is_committed = buffer[..count].windows(7).any(|bytes| bytes == b"COMMIT\0");
                     if is_committed && answered.mode.load(SeqCst) == LOSE_ANSWER {
@@ -363,6 +363,8 @@ fn commits_of_others_are_noticed_with_and_without_notifications() {
                 .admin()
                 .batch_execute("revoke execute on function pg_notify(text, text) from public")
                 .unwrap();
+            let may = "select has_function_privilege('benchmarkdbuser', 'pg_notify(text, text)', 'execute')";
+            assert!(!server.admin().query_one(may, &[]).unwrap().get::<_, bool>(0));
         }
         let url = server.url();
         let leader = Store::open(&PathBuf::from(&url), &options(true)).unwrap();
