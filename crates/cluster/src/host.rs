@@ -97,6 +97,9 @@ struct Serving<'a> {
     changed: Rc<Notify>,
     announced: Announcement,
     announced_at: Instant,
+    /// Whether front ends are told that the host drains. Until then it only has no room, so that jobs wait for a successor that has just
+    /// announced itself.
+    is_leaving: bool,
 }
 
 impl<'a> Serving<'a> {
@@ -111,6 +114,7 @@ impl<'a> Serving<'a> {
             changed: Rc::default(),
             announced: Announcement::new(&host.id, &host.name),
             announced_at: Instant::now(),
+            is_leaving: false,
         }
     }
 
@@ -128,7 +132,7 @@ impl<'a> Serving<'a> {
         };
         self.announce().await;
         let mut try_at = Instant::now() + TRY_INTERVAL;
-        let mut is_draining = false;
+        let mut drains_since = None;
         // Set when something has changed that front ends may have to know before the next regular announcement.
         let mut is_due = false;
         loop {
@@ -136,6 +140,7 @@ impl<'a> Serving<'a> {
             tokio::select! {
                 biased;
                 () = sleep_until((self.announced_at + pause).into()) => {
+                    self.is_leaving = drains_since.is_some_and(|since: Instant| since.elapsed() >= INTERVAL);
                     if !is_due || self.is_news() {
                         self.announce().await;
                     }
@@ -151,14 +156,14 @@ impl<'a> Serving<'a> {
                 },
                 () = self.changed.notified() => is_due |= self.is_news(),
                 Some(_) = self.senders.join_next() => {}
-                () = self.host.drains(), if !is_draining => {
-                    is_draining = true;
+                () = self.host.drains(), if drains_since.is_none() => {
+                    drains_since = Some(Instant::now());
                     self.served.borrow().pool.end_connections();
                     self.announce().await;
                 }
             }
             self.sessions.retain(|_, session| !session.is_over());
-            if is_draining && self.sessions.is_empty() {
+            if drains_since.is_some() && self.sessions.is_empty() {
                 return self.leave().await;
             }
         }
@@ -179,7 +184,7 @@ impl<'a> Serving<'a> {
 
     async fn announce(&mut self) {
         self.announced.room = self.room();
-        self.announced.draining = self.host.is_draining();
+        self.announced.draining = self.is_leaving;
         self.announced.set_failing(&self.served.borrow().pool.readiness());
         self.announced_at = Instant::now();
         let payload = serde_json::to_vec(&self.announced).expect("an announcement becomes JSON");

@@ -521,8 +521,7 @@ impl Refusal {
     pub(crate) fn log(&self, request_id: &str) -> bool {
         match self {
             Self::Store(failure)
-                if failure.status() == 500
-                    || matches!(*failure.0, StoreError::Database { .. }) =>
+                if failure.status() == 500 || matches!(*failure.0, StoreError::Database { .. }) =>
             {
                 let cause = with_causes(&*failure.0);
                 tracing::error!(target: "forebay::store", cause, request_id, "the store fails");

@@ -70,7 +70,9 @@ impl Data {
                     ..follower()
                 };
                 let store = Store::open(&self.folder, &maker)?;
-                output::complaint(&format!("made a new store in {}", store.path().display()));
+                // The store knows its database without the password, and its folder by another name.
+                let place = self.folder("a folder").unwrap_or_else(|_| store.path());
+                output::complaint(&format!("made a new store in {}", place.display()));
                 Ok(store)
             }
             outcome => outcome,
