@@ -96,7 +96,7 @@ pub enum Change {
     },
     /// Notes that the times of a queue's schedule have had their jobs.
     Scheduled {
-        /// The queue.
+        /// Name of the queue.
         queue: String,
         /// Up to this time, in milliseconds since 1970 UTC.
         until_ms: u64,

@@ -89,7 +89,7 @@ pub enum JobError {
     /// The broker that has the queue cannot do its work now.
     #[error("the queue of jobs cannot be used: {reason}")]
     Unavailable {
-        /// Why.
+        /// Why the broker or its answer cannot be used.
         reason: String,
     },
     /// The job is running.

@@ -75,7 +75,7 @@ impl fmt::Display for TimeZone {
 /// When jobs are put into a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// The times.
+    /// Times at which a job is put into the queue.
     pub expression: CronExpression,
     /// Whose clocks show them.
     pub zone: TimeZone,

@@ -17,13 +17,13 @@ pub enum PrivilegeError {
     /// There is no such user.
     #[error("there is no user `{user}` on this machine (server.user)")]
     NoUser {
-        /// The name.
+        /// Name of the user, as configured.
         user: String,
     },
     /// There is no such group.
     #[error("there is no group `{group}` on this machine (server.group)")]
     NoGroup {
-        /// The name.
+        /// Name of the group, as configured.
         group: String,
     },
     /// Only root may become another user.
@@ -41,7 +41,7 @@ pub enum PrivilegeError {
     /// The owner of a Unix socket cannot be changed.
     #[error("cannot change the owner of the socket `{}` to user {uid} (server.user)", path.display())]
     Socket {
-        /// Its path.
+        /// Path of the socket.
         path: PathBuf,
         /// The user's number.
         uid: u32,

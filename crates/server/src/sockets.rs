@@ -49,7 +49,7 @@ pub enum SocketError {
     /// A descriptor of the service manager is not a listening stream socket.
     #[error("descriptor {descriptor} of LISTEN_FDS{} is not a socket that listens for TCP or Unix connections", named(.name))]
     NotListening {
-        /// Its number.
+        /// Number of the file descriptor.
         descriptor: usize,
         /// Its name in `LISTEN_FDNAMES`, or nothing.
         name: String,

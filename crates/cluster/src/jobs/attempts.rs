@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{ClusterJobs, Held, TRIES, is_id, job_name, request_name};
+use super::{ClusterJobs, RunningAttempt, TRIES, is_id, job_name, request_name};
 use crate::jetstream::{Entry, Record, TIMEOUT, content_of, entry_of, payload_of};
 
 /// Leases are renewed, and figures read, this often.
@@ -172,7 +172,7 @@ impl ClusterJobs {
                 .put(subject, Some(&entry), Bytes::new(), Some(revision), None);
             if let Some(revision) = put.await? {
                 let job = entry.job;
-                let held = Held {
+                let held = RunningAttempt {
                     message,
                     job: job.clone(),
                     sequence,

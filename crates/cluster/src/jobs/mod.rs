@@ -35,7 +35,7 @@ pub struct ClusterJobs {
     /// The durable routes in force.
     routes: Mutex<Vec<Candidate>>,
     /// The attempts of this process, by the job's id.
-    held: Mutex<HashMap<String, Arc<Held>>>,
+    held: Mutex<HashMap<String, Arc<RunningAttempt>>>,
     /// How many jobs of each queue this process has seen done, and how many failed.
     ended: Mutex<HashMap<String, (u64, u64)>>,
     figures: Mutex<Vec<QueueFacts>>,
@@ -43,7 +43,7 @@ pub struct ClusterJobs {
 
 /// An attempt of this process.
 #[derive(Debug)]
-struct Held {
+struct RunningAttempt {
     message: Message,
     job: Job,
     sequence: u64,

@@ -32,7 +32,7 @@ pub enum PredecessorError {
     /// Sockets could not be taken over.
     #[error("cannot take over from process {pid}")]
     Link {
-        /// Its number.
+        /// Number of the old process.
         pid: String,
         /// The failed step.
         #[source]

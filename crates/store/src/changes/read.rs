@@ -348,7 +348,7 @@ impl Iterator for ChangeWalk {
 
 /// A complete record of the log.
 pub(crate) struct ChangeRecord {
-    /// Its length.
+    /// Length of the record in the log, in bytes.
     bytes: u64,
     /// Its content; `None` if this program does not understand it.
     pub(crate) step: Option<Step>,

@@ -40,7 +40,7 @@ const NAMES_MAX: usize = 65_536;
 /// The locks of one owner. Dropping it releases them all.
 #[derive(Debug)]
 pub struct Locks {
-    keeper: Keeper,
+    records: LockRecords,
     held: HashMap<u64, HeldLock>,
 }
 
@@ -64,14 +64,14 @@ impl HeldLock {
 impl Locks {
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         Ok(Self {
-            keeper: Keeper::File(open_file(&folder.join(FILE))?),
+            records: LockRecords::File(open_file(&folder.join(FILE))?),
             held: HashMap::new(),
         })
     }
 
     pub(crate) fn in_database(database: &Arc<Database>) -> Result<Self, StoreError> {
         Ok(Self {
-            keeper: Keeper::Database(DatabaseLocks::open(database)?),
+            records: LockRecords::Database(DatabaseLocks::open(database)?),
             held: HashMap::new(),
         })
     }
@@ -84,10 +84,10 @@ impl Locks {
         }
         // A deadline beyond the range of the clock means forever.
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
-        let mut pause = match &self.keeper {
-            Keeper::File(_) => PAUSE_MIN,
+        let mut pause = match &self.records {
+            LockRecords::File(_) => PAUSE_MIN,
             // Each attempt is a transaction.
-            Keeper::Database(_) => PAUSE_MAX,
+            LockRecords::Database(_) => PAUSE_MAX,
         };
         while !self.try_all(&wanted)? {
             let left = deadline.map_or(PAUSE_MAX, |deadline| {
@@ -122,7 +122,7 @@ impl Locks {
             before,
             after: HeldLock::default(),
         });
-        self.keeper.apply(&all.collect::<Vec<_>>()).map(drop)
+        self.records.apply(&all.collect::<Vec<_>>()).map(drop)
     }
 
     /// Takes all names or none, so that an owner never holds some while it waits for others.
@@ -144,7 +144,7 @@ impl Locks {
             LockChange { name, before, after }
         });
         let changes: Vec<LockChange> = changes.collect();
-        if !self.keeper.apply(&changes)? {
+        if !self.records.apply(&changes)? {
             return Ok(false);
         }
         for LockChange { name, after, .. } in changes {
@@ -167,12 +167,12 @@ struct LockChange {
 
 /// Where locks are kept.
 #[derive(Debug)]
-enum Keeper {
+enum LockRecords {
     File(File),
     Database(DatabaseLocks),
 }
 
-impl Keeper {
+impl LockRecords {
     /// Makes all changes or none; `false` if others hold one of the names.
     fn apply(&self, changes: &[LockChange]) -> Result<bool, StoreError> {
         let changes: Vec<&LockChange> = changes

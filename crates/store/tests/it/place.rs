@@ -6,7 +6,7 @@ use forebay_testkit::postgres;
 
 use crate::verify::{find, flip};
 
-/// A folder.
+/// A store in the files of a temporary folder.
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
