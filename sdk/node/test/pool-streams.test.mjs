@@ -120,7 +120,7 @@ for (const kind of KINDS) {
     });
 
     it('may be given up by whoever takes one', async () => {
-      await withPool({ kind }, async (pool) => {
+      await withPool({ kind, killGrace: 10_000 }, async (pool) => {
         for (const type of ['sendsForEver', 'sendsAtOnce']) {
           const controller = new AbortController();
           await assert.rejects(pool.run({ parts: 3 }, { type, signal: controller.signal, onPart: () => controller.abort() }), { code: 'aborted' });
