@@ -224,7 +224,12 @@ fn arguments_that_a_decision_refuses_are_wrong_arguments_of_a_kept_run_too() {
     assert_eq!(kept.status, 422, "{}", kept.text());
     assert_eq!(kept.json()["detail"], refused.json()["detail"]);
     // Whoever need not wait may still get an outcome that is there at once.
-    let later = post(&server, "same", &format!("{ASYNC}idempotency-key: later\r\n"), &json!({}));
+    let later = post(
+        &server,
+        "same",
+        &format!("{ASYNC}idempotency-key: later\r\n"),
+        &json!({}),
+    );
     assert!([202, 422].contains(&later.status), "{}", later.text());
     let report = told(&server, "same", "later");
     assert_eq!(
