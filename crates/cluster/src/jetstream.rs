@@ -123,7 +123,7 @@ impl JetStream {
             limits(has) == limits(&config) && has.allow_message_ttl == config.allow_message_ttl
         };
         let making = async {
-            // One that is right needs only its own servers.
+            // Reading a stream asks only the servers that hold it, and creating one asks the leader of all streams.
             if let Ok(stream) = context.get_stream(&name).await
                 && is_right(&stream.cached_info().config)
             {

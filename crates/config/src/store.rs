@@ -148,7 +148,7 @@ impl Store {
         }
     }
 
-    /// What only files have.
+    /// Keys that a store in a database does not have.
     fn unused(&self) -> Unused {
         let keys = ["path", "durability", "flush_interval", "map_max"];
         unless(

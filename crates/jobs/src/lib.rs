@@ -73,7 +73,7 @@ pub enum JobError {
     /// The broker that has the queue takes no more.
     #[error("the queue of this route is full (durable.open_max, durable.bytes_max): {reason}")]
     Refused {
-        /// What the broker says.
+        /// Error text of the broker.
         reason: String,
     },
     /// A request or a response is longer than the broker takes.

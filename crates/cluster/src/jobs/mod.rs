@@ -53,7 +53,7 @@ struct RunningAttempt {
     renewed: Mutex<Instant>,
 }
 
-/// What a client's key stands for.
+/// The job that belongs to an `Idempotency-Key`.
 #[derive(Debug, Deserialize, Serialize)]
 struct KeyRecord {
     id: String,
@@ -145,7 +145,7 @@ impl ClusterJobs {
         let subject = queue.subject_of(&new.id);
         let payload = payload_of(&new.request);
         let put = self.jetstream.put(subject, Some(&entry), payload, Some(0), None);
-        // Whoever sends the same key at the same time stores the same job: one of them does.
+        // Another request with this key may have stored the same job just now.
         if put.await?.is_none() && self.find(&new.id).await?.is_none() {
             return Err(self.contended(&new.id));
         }

@@ -41,17 +41,17 @@ pub(super) struct Connection {
     received: BytesMut,
     out: BytesMut,
     prepared: PreparedStatements<Prepared>,
-    /// Who may use it between two statements, which also decides the form of values.
+    /// Whether callers share it, and so the format of values.
     usage: Usage,
     is_broken: bool,
 }
 
-/// Who may use a connection between two statements of a caller.
+/// Whether callers take turns on a connection or one of them has it to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usage {
-    /// Others: a statement must leave nothing behind. Values are text.
+    /// Callers take turns, so a statement must leave no transaction open. Values are text.
     Shared,
-    /// Nobody else: transactions may stay open. Values are binary.
+    /// One caller has it, and may keep a transaction open. Values are binary.
     Exclusive,
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn call_error(error: &str) -> Vec<u8> {
 /// Checks whether a body can be represented in this protocol. The error is the reason why not.
 pub(crate) fn check_body(protocol: Protocol, body: &[u8]) -> Result<(), String> {
     match protocol {
-        // What is skipped in bytes is not checked to be UTF-8.
+        // `IgnoredAny` checks strings for UTF-8 only if the input is text.
         Protocol::Wabur { .. } if !body.is_empty() => std::str::from_utf8(body)
             .map_err(|error| format!("body is not UTF-8: {error}"))
             .and_then(|text| {

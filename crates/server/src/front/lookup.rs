@@ -228,7 +228,7 @@ pub(super) struct Arrival<'a> {
 
 /// Sends the response to one request in the way of its protocol.
 pub(super) trait Responder: Client {
-    /// What becomes of the connection.
+    /// Whether the connection goes on after the response, in the protocol's terms.
     type Next;
 
     fn sent(&mut self) -> &mut Sent;

@@ -46,14 +46,8 @@ pub(crate) async fn collect(
     mut is_gone: impl FnMut(&mut Context<'_>) -> bool,
 ) -> Result<Collected, Refusal> {
     loop {
-        if !pieces.next(out)? {
-            return Ok(Collected::Whole);
-        }
-        if out.len() >= bytes {
-            return Ok(Collected::Full);
-        }
-        if Instant::now() >= deadline {
-            return Ok(Collected::Late);
+        if let Some(end) = collect_one(pieces, out, bytes, deadline)? {
+            return Ok(end);
         }
         yield_now().await;
         if poll_fn(|cx| Poll::Ready(is_gone(cx))).await {
@@ -70,16 +64,26 @@ pub(crate) fn collect_here(
     deadline: Instant,
 ) -> Result<Collected, Refusal> {
     loop {
-        if !pieces.next(out)? {
-            return Ok(Collected::Whole);
-        }
-        if out.len() >= bytes {
-            return Ok(Collected::Full);
-        }
-        if Instant::now() >= deadline {
-            return Ok(Collected::Late);
+        if let Some(end) = collect_one(pieces, out, bytes, deadline)? {
+            return Ok(end);
         }
     }
+}
+
+/// Collects one slice; `None` if there are more to collect.
+fn collect_one(
+    pieces: &mut (impl Pieces + ?Sized),
+    out: &mut Vec<u8>,
+    bytes: usize,
+    deadline: Instant,
+) -> Result<Option<Collected>, Refusal> {
+    Ok(if !pieces.next(out)? {
+        Some(Collected::Whole)
+    } else if out.len() >= bytes {
+        Some(Collected::Full)
+    } else {
+        (Instant::now() >= deadline).then_some(Collected::Late)
+    })
 }
 
 /// Reads a document in slices.

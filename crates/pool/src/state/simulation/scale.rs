@@ -92,7 +92,7 @@ impl Outlet<Rc<Line>> for Out {
 /// A job that a front end has sent: its slot and number.
 type Sent = (u32, u32);
 
-/// What happens next. In the order of time, then of this list.
+/// An event of the simulation. Events of the same time are handled in the order of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrive {
@@ -292,6 +292,17 @@ impl World {
         }
     }
 
+    /// A host's frame about a job reaches the front end.
+    fn reply(&mut self, front: usize, host: usize, sent: Sent, is_refused: bool) {
+        let event = Event::AtFront {
+            front,
+            host,
+            sent,
+            is_refused,
+        };
+        self.at(NETWORK_NS, event);
+    }
+
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive { front } => self.arrive(front),
@@ -299,15 +310,7 @@ impl World {
                 let is_refused = self.hosts[host].busy == SLOTS;
                 if is_refused {
                     self.figures.refused += u64::from(self.is_warm());
-                    self.at(
-                        NETWORK_NS,
-                        Event::AtFront {
-                            front,
-                            host,
-                            sent,
-                            is_refused,
-                        },
-                    );
+                    self.reply(front, host, sent, is_refused);
                 } else {
                     self.hosts[host].busy += 1;
                     self.hosts[host].ran += u64::from(self.is_warm());
@@ -318,16 +321,7 @@ impl World {
             }
             Event::Done { front, host, sent } => {
                 self.hosts[host].busy -= 1;
-                let is_refused = false;
-                self.at(
-                    NETWORK_NS,
-                    Event::AtFront {
-                        front,
-                        host,
-                        sent,
-                        is_refused,
-                    },
-                );
+                self.reply(front, host, sent, false);
                 self.note_news(host);
             }
             Event::AtFront {

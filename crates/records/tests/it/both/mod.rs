@@ -1,4 +1,4 @@
-//! What holds in a folder and in a database: these tests run on both.
+//! Tests that run on a store in a folder and on one in a database.
 
 use super::{FEWER_CASES, Home, home};
 

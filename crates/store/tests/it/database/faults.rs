@@ -15,7 +15,7 @@ use std::{
 use forebay_store::{
     DatabaseError, Durability, Key, Options, Read, Store, StoreError, Transaction, facade::code_of,
 };
-use forebay_testkit::Postgres;
+use forebay_testkit::{Postgres, wait_until};
 
 use super::Home;
 
@@ -45,17 +45,6 @@ fn value(store: &Store, name: &str) -> Result<Option<String>, StoreError> {
     })
 }
 
-/// Tries again until it is so.
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..3000 {
-        if is_so() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("waited for {what}");
-}
-
 #[test]
 fn a_database_that_comes_back_is_used_again() {
     let mut server = Postgres::start();
@@ -81,7 +70,7 @@ fn a_database_that_comes_back_is_used_again() {
         assert!(!failed.to_string().contains("benchmarkdbpass"), "{failed}");
     }
     server.start_again();
-    wait("the database to answer", || value(&store, "a").is_ok());
+    wait_until("the database to answer", || value(&store, "a").is_ok());
     // What was confirmed is there, although the database itself is set up to confirm before it writes to the disk.
     assert_eq!(value(&store, "a").unwrap().as_deref(), Some("2"));
     set(&store, "a", "5").unwrap();
@@ -156,7 +145,7 @@ fn a_statement_that_is_cancelled_while_it_waits_for_a_writer_is_late() {
         let waiting = scope.spawn(|| store.begin().map(drop));
         let cancel = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'";
         let mut other = server.admin();
-        wait("the writer to wait", || {
+        wait_until("the writer to wait", || {
             !other.query(cancel, &[]).unwrap().is_empty()
         });
         let late = waiting.join().unwrap().unwrap_err();
@@ -372,7 +361,7 @@ fn commits_of_others_are_noticed_with_and_without_notifications() {
         let mut walk = leader.changes(0).unwrap();
         for number in 1..5 {
             set(&other, "a", &number.to_string()).unwrap();
-            wait("the change", || leader.stats().unwrap().last_commit == number);
+            wait_until("the change", || leader.stats().unwrap().last_commit == number);
             leader.follow(&mut walk).unwrap();
             assert_eq!(walk.next().unwrap().unwrap().sequence, number);
         }
@@ -393,7 +382,7 @@ fn the_log_is_kept_within_its_limit() {
         ..options(true)
     };
     let store = Store::open(schema.path(), &limited).unwrap();
-    wait("old changes to go", || store.changes(0).is_err());
+    wait_until("old changes to go", || store.changes(0).is_err());
     let Err(StoreError::ChangesGone { since: 0, oldest }) = store.changes(0) else {
         panic!("the log begins with a later change")
     };

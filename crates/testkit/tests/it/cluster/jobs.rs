@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Nats, wait_for_hosts};
 use crate::jobs::{
-    HANDLER, POOL, accept, answer, count, job, jobs, kill_under_load, metric_of, noted, open, over,
-    scheduled, send, wait_for_all, wait_for_note,
+    HANDLER, POOL, accept, answer, count, job, jobs, kill_in_every_state, kill_under_load, metric_of, noted,
+    open, over, scheduled, send, wait_for_all, wait_for_note,
 };
 
 const DURABLE: &str = "backoff = \"100ms\", bytes_max = \"16MiB\"";
@@ -171,44 +171,12 @@ fn attempts_delays_and_dead_letters_are_those_of_the_store() {
 #[test]
 fn what_was_acknowledged_is_done_though_its_front_end_is_killed_in_every_state() {
     let cluster = Cluster::start();
-    let mut killed = cluster.front();
-    wait_for_queue(&killed);
-    let done = accept(&killed, "", &json!({ "name": "done" }));
-    assert_eq!(over(&killed, &done)["state"], "done");
-    let running = accept(&killed, "", &json!({ "name": "running", "gate": "go" }));
-    wait_for_note(&cluster.data, "begin running 1");
-    let waiting = accept(&killed, "forebay-delay: 1s\r\n", &json!({ "name": "waiting" }));
-    let retrying = accept(&killed, "", &json!({ "name": "retrying", "fails": 1 }));
-    let failed = accept(
-        &killed,
-        "",
-        &json!({ "name": "failed", "fails": 9, "status": 400 }),
-    );
-    assert_eq!(over(&killed, &failed)["state"], "failed");
-    let last = accept(&killed, "", &json!({ "name": "last" }));
-    killed.kill();
-    let front = cluster.front();
-    wait_for_queue(&front);
-    open(&cluster.data, "go");
-    for (name, address) in [
-        ("waiting", &waiting),
-        ("last", &last),
-        ("retrying", &retrying),
-        ("running", &running),
-    ] {
-        let job = over(&front, address);
-        assert_eq!(
-            (&job["state"], &answer(&job)["name"]),
-            (&json!("done"), &json!(name)),
-            "{job}"
-        );
-    }
-    assert_eq!(job(&front, &running)["attempts"], 2);
-    assert_eq!(job(&front, &failed)["state"], "failed");
-    assert_eq!(job(&front, &done)["state"], "done");
-    assert_eq!(count(&cluster.data, "end done 1"), 1);
-    let noted = noted(&cluster.data);
-    assert!(!noted.contains(&"begin done 2".to_owned()) && !noted.contains(&"begin failed 2".to_owned()));
+    let front = || {
+        let front = cluster.front();
+        wait_for_queue(&front);
+        front
+    };
+    kill_in_every_state(&cluster.data, front(), front);
 }
 
 #[test]
