@@ -153,7 +153,7 @@ docs: $(DOCS_MODULES) $(NODE_MODULES)
 	cd docs && npx vitepress build >/dev/null
 	@echo 'target/docs is for any server of files; `cd docs && npx vitepress dev` shows changes as they are saved'
 
-bench: dist $(PEER_MODULES) $(PEER_PYTHON)
+bench: dist $(PEER_MODULES) $(PEER_PYTHON) $(NATS)
 	cargo build --profile dist --package forebay-store --example rates
 	node bench/run.mjs $(ARGS)
 
@@ -170,7 +170,7 @@ soak: REQUESTS ?= 10000000
 soak: deps sdk
 	FOREBAY_SOAK=1 FOREBAY_SOAK_REQUESTS=$(REQUESTS) cargo test -p forebay-store -p forebay-pool -p forebay-testkit -- --nocapture
 
-cluster: sdk $(NODE_MODULES) postgresql nats
+cluster: sdk $(NODE_MODULES) $(NATS) postgresql
 	cargo build --package forebay
 	@test -e /usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1 || ! command -v apt-get >/dev/null || $(APT_INSTALL) libfaketime
 	node tests/cluster/guide.mjs

@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { launchForebay, prepare } from '../forebay.mjs';
 import { freePort, get, getWhenReady } from '../http.mjs';
 import { watchOthers } from '../measure.mjs';
@@ -79,7 +80,7 @@ const sum = (parts) => Object.values(parts).reduce((sum, part) => sum + part, 0)
 /** Starts a NATS server, a front end and hosts, each with one worker; `end` ends all. */
 async function startCluster({ binary, folder }, hostCount) {
   const port = await freePort();
-  const broker = launch('nats-server', process.env.FOREBAY_NATS ?? 'nats-server', ['--addr', '127.0.0.1', '--port', String(port)], { env: process.env });
+  const broker = launch('nats-server', process.env.FOREBAY_NATS ?? fileURLToPath(new URL('../../target/nats/nats-server', import.meta.url)), ['--addr', '127.0.0.1', '--port', String(port)], { env: process.env });
   const more = `[cluster]\nnats = "nats://127.0.0.1:${port}"\n${POOL}at = "cluster"\n${ROUTE}`;
   const started = [broker];
   const end = async () => {

@@ -5,13 +5,13 @@
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { BINARY, Machine, ROOT, until } from './machines.mjs';
+import { BINARY, Machine, NATS, ROOT, until } from './machines.mjs';
 
 const [, section] = readFileSync(join(ROOT, 'docs/guide/cluster.md'), 'utf8').split('## From one machine to many\n');
 const blocks = [...section.split('\n## ')[0].matchAll(/^```(\w+)\n(.*?)^```/gms)].map(([, language, text]) => ({ language, text }));
 assert.deepEqual(blocks.map(({ language }) => language), ['toml', 'js', 'toml', 'yaml', 'sh', 'sh', 'sh']);
 const [alone, handler, shared, nats, onAll, onFront, onHosts] = blocks.map(({ text }) => text);
-const env = { PATH: `${dirname(BINARY)}:${process.env.PATH}` };
+const env = { PATH: `${dirname(BINARY)}:${dirname(NATS)}:${process.env.PATH}` };
 
 const machines = [1, 2, 3].map((number) => new Machine(number));
 const [first] = machines;

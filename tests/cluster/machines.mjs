@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 export const BINARY = process.env.FOREBAY_BINARY ?? join(process.env.CARGO_TARGET_DIR ?? join(ROOT, 'target'), 'debug/forebay');
-export const NATS = process.env.FOREBAY_NATS ?? 'nats-server';
+export const NATS = process.env.FOREBAY_NATS ?? join(ROOT, 'target/nats/nats-server');
 export const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
 
 /** Ends the program: something is missing or wrong. */
