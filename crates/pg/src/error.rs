@@ -269,8 +269,8 @@ impl PgError {
         }
     }
 
-    /// Whether the statement must be prepared again.
-    pub(crate) fn is_stale(&self) -> bool {
+    /// Whether the statement must be prepared again: the server has forgotten it, or its result has other columns now.
+    pub fn is_stale(&self) -> bool {
         matches!(self, Self::Server(error) if error.code == UNPREPARED
             || (error.code == STALE.0 && error.routine.as_deref() == Some(STALE.1)))
     }

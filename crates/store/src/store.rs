@@ -103,7 +103,8 @@ impl Store {
         Ok(Snapshot::new(Arc::clone(&self.shared), transaction))
     }
 
-    /// Begins a write transaction. Waits, without a time limit, until no other thread or process writes.
+    /// Begins a write transaction. Waits until no other thread or process writes: for a folder without a time limit, for a
+    /// database half a minute at most.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
         Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
     }
@@ -118,8 +119,8 @@ impl Store {
         })
     }
 
-    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails. A
-    /// database may end the transaction for no fault of the function, as by a fail-over; it is then run again.
+    /// Runs a function in a transaction and commits it with the store's durability; rolls back if the function fails. It is
+    /// run again if a database refuses the commit for no fault of the function, such as a conflict.
     pub fn transact<T, E: From<StoreError>>(
         &self,
         mut work: impl FnMut(&mut Transaction) -> Result<T, E>,
@@ -149,7 +150,7 @@ impl Store {
     }
 
     /// Why this process cannot write: the error of a failed flush, after which the store must be reopened, or the error
-    /// of the last commit. A leading process retries a commit every second while commits fail. `None` while writes
+    /// of the last commit. A leading process tries again every few seconds while commits fail. `None` while writes
     /// work.
     pub fn write_failure(&self) -> Option<String> {
         match &self.shared.home {

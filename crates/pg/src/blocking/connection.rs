@@ -163,7 +163,10 @@ impl Connection {
             }
         }
         for (number, error) in refused {
-            if self.is_broken || self.conversation.transaction() != Transaction::None {
+            // A caller who has the connection to itself may have meant the statement for a transaction that is over.
+            let belongs_elsewhere =
+                self.usage == Usage::Exclusive || self.conversation.transaction() != Transaction::None;
+            if self.is_broken || belongs_elsewhere {
                 tell(number, Err(error));
                 continue;
             }

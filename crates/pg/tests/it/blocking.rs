@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_pg::{Beginning, Driver, Settings, Source};
+use forebay_pg::{Beginning, BlockingConnection, Driver, Settings, Source};
 use forebay_testkit::Postgres;
 
 use crate::{
@@ -89,4 +89,33 @@ fn a_connection_that_leads_nowhere_after_it_had_nothing_to_do_is_replaced_before
         becomes(&observer, since, "true").await;
         assert_eq!(value(&idle, "select 'there'", &[]).await, "there");
     });
+}
+
+#[test]
+fn who_has_a_connection_alone_is_told_of_a_statement_that_the_server_has_forgotten() {
+    let settings = named(Postgres::shared(), "alone");
+    let mut connection = BlockingConnection::connect(&settings).unwrap();
+    let until = Instant::now() + PATIENCE;
+    let insert = "insert into alone values (1)";
+    for statement in [
+        "create temporary table alone (number int)",
+        insert,
+        "deallocate all",
+    ] {
+        connection.run(&[(statement, &[])], until).remove(0).unwrap();
+    }
+    // Repeated behind the failed transaction, it would be done although the commit was refused.
+    let outcomes = connection.run(&[("begin", &[]), (insert, &[]), ("commit", &[])], until);
+    assert!(
+        outcomes
+            .iter()
+            .any(|outcome| outcome.as_ref().is_err_and(forebay_pg::PgError::is_stale)),
+        "{outcomes:?}"
+    );
+    let rows = connection
+        .run(&[("select number from alone", &[])], until)
+        .remove(0)
+        .unwrap();
+    assert_eq!(rows.rows.len(), 1);
+    assert!(connection.run(&[(insert, &[])], until).remove(0).is_ok());
 }

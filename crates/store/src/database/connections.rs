@@ -9,10 +9,10 @@ use std::{
 use forebay_pg::{BlockingConnection, PgError, Rows, ServerUrl, Settings};
 use parking_lot::{Condvar, Mutex};
 
-use super::error::DatabaseError;
+use super::error::{DatabaseError, is_read_only};
 
 /// Most connections of one process.
-const CONNECTIONS_MAX: usize = 16;
+pub(super) const CONNECTIONS_MAX: usize = 16;
 /// Longest wait for one of them to become free.
 const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 /// Longest time to open one, for each server of the URL.
@@ -53,8 +53,10 @@ struct State {
 pub(super) struct Lease {
     connections: Arc<Connections>,
     connection: Option<BlockingConnection>,
-    /// Whether it was used before: it may then be dead without anybody having noticed.
+    /// Whether it was used before: it may then be dead, or lead to a server that has become a standby, without anybody having noticed.
     pub(super) is_reused: bool,
+    /// Whether the server has become read-only.
+    is_read_only: bool,
 }
 
 impl Connections {
@@ -167,6 +169,7 @@ impl Connections {
             connections: Arc::clone(self),
             connection: Some(connection),
             is_reused,
+            is_read_only: false,
         }
     }
 }
@@ -180,7 +183,9 @@ impl Lease {
     /// Runs statements; the error is that of the first one that failed.
     pub(super) fn run_all(&mut self, statements: &[(&str, &[Option<&[u8]>])]) -> Result<Vec<Rows>, PgError> {
         let outcomes = self.run(statements, Instant::now() + STATEMENT_MAX);
-        outcomes.into_iter().collect()
+        let rows: Result<Vec<Rows>, PgError> = outcomes.into_iter().collect();
+        self.is_read_only |= rows.as_ref().is_err_and(is_read_only);
+        rows
     }
 }
 
@@ -205,7 +210,7 @@ impl Drop for Lease {
             connection.run(&[("rollback", &[])], Instant::now() + ROLLBACK_MAX);
         }
         let mut state = self.connections.state.lock();
-        if connection.is_usable() && !connection.is_in_transaction() {
+        if connection.is_usable() && !connection.is_in_transaction() && !self.is_read_only {
             state.idle.push((connection, Instant::now()));
         } else {
             state.open -= 1;

@@ -99,7 +99,10 @@ impl DatabaseError {
                 },
                 _ => Self::Other { reason },
             },
-            Code::State(state) if state.starts_with("57P") || state.starts_with("08") => {
+            // It is prepared anew when the transaction is run again.
+            _ if error.is_stale() => Self::Conflict { reason },
+            // 25P03: the transaction was idle for too long.
+            Code::State(state) if state == "25P03" || state.starts_with("57P") || state.starts_with("08") => {
                 Self::Unreachable { reason }
             }
             Code::Unreachable | Code::Broken => Self::Unreachable { reason },
@@ -122,6 +125,11 @@ pub(super) fn is_broken(error: &PgError) -> bool {
         PgError::TimedOut { what, .. } => *what == Stage::Statement,
         _ => false,
     }
+}
+
+/// Whether the server accepts no writes, as a standby does.
+pub(super) fn is_read_only(error: &PgError) -> bool {
+    matches!(error.code(), Code::State("25006"))
 }
 
 /// The store's error for one of its database.

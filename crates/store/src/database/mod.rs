@@ -28,8 +28,8 @@ use forebay_pg::{PgError, Row, Rows, ServerUrl};
 use parking_lot::Mutex;
 
 use crate::{error::StoreError, opening::Options, sys::Gate};
-use connections::{Connections, Lease};
-use error::{failed, is_broken};
+use connections::{CONNECTIONS_MAX, Connections, Lease};
+use error::{failed, is_broken, is_read_only};
 use sql::{BEGIN_WRITING, Statements, number};
 use transaction::Head;
 
@@ -204,7 +204,7 @@ impl Database {
         let connections = Connections::new(address.servers.clone());
         let database = Self {
             connections: Arc::new(connections),
-            statements: Statements::new(&address.schema, locks::LEASE.as_secs()),
+            statements: Statements::new(&address.schema, locks::LEASE.as_secs(), options.reader_age_max),
             address: address.to_string(),
             reader_age_max: options.reader_age_max,
             gate: Gate::default(),
@@ -301,11 +301,16 @@ impl Database {
         &self,
         statements: &[(&str, &[Option<&[u8]>])],
     ) -> Result<(Vec<Rows>, Lease), DatabaseError> {
+        let mut replaced = 0;
         loop {
             let mut lease = self.connections.take()?;
             match lease.run_all(statements) {
                 Ok(rows) => return Ok((rows, lease)),
-                Err(error) if lease.is_reused && is_broken(&error) && !is_late(&error) => {}
+                Err(error)
+                    if lease.is_reused && replaced < CONNECTIONS_MAX && may_succeed_elsewhere(&error) =>
+                {
+                    replaced += 1;
+                }
                 Err(error) => return Err(DatabaseError::of(&error)),
             }
         }
@@ -350,6 +355,13 @@ impl Database {
         self.commit_failure.lock().clone()
     }
 
+    /// Tries to write if the last commit has failed: what has been mended is to be noticed without a commit.
+    fn probe(self: &Arc<Self>) {
+        if self.commit_failure().is_some() && self.write().is_ok() {
+            *self.commit_failure.lock() = None;
+        }
+    }
+
     /// Runs statements, each by itself.
     fn run(&self, statements: &[(&str, &[Option<&[u8]>])]) -> Result<Vec<Rows>, StoreError> {
         let run = self.run_anywhere(statements);
@@ -370,6 +382,11 @@ fn is_raced(error: &PgError) -> bool {
             "23505" | "42P07" | "42P06" | "42710" | "40001" | "XX000" | "42P01" | "3F000"
         )
     )
+}
+
+/// Whether the first statements of a transaction may succeed on another connection, or once they are prepared anew.
+fn may_succeed_elsewhere(error: &PgError) -> bool {
+    (is_broken(error) && !is_late(error)) || is_read_only(error) || error.is_stale()
 }
 
 fn is_late(error: &PgError) -> bool {

@@ -16,7 +16,8 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 enum Undo {
     Record(Vec<u8>, Option<NewValue>),
-    Emptied(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// The beginning of a range that was added, and those that it replaced.
+    Emptied(Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>),
 }
 
 /// The value of a changed record, unless it was removed.
@@ -93,10 +94,8 @@ impl Overlay {
                 undo.push(Undo::Record(key, before));
             }
         }
-        if let Some(undo) = &mut self.undo {
-            undo.push(Undo::Emptied(self.emptied.clone()));
-        }
         let (mut from, mut to) = (from.to_vec(), to.to_vec());
+        let mut replaced = Vec::new();
         let overlapping = |emptied: &BTreeMap<Vec<u8>, Vec<u8>>, from: &Vec<u8>, to: &Vec<u8>| {
             let last = emptied.range::<Vec<u8>, _>(..=to).next_back();
             last.filter(|(_, end)| *end >= from)
@@ -104,8 +103,12 @@ impl Overlay {
         };
         while let Some((begin, end)) = overlapping(&self.emptied, &from, &to) {
             self.emptied.remove(&begin);
-            from = from.min(begin);
-            to = to.max(end);
+            from = from.min(begin.clone());
+            to = to.max(end.clone());
+            replaced.push((begin, end));
+        }
+        if let Some(undo) = &mut self.undo {
+            undo.push(Undo::Emptied(from.clone(), replaced));
         }
         self.emptied.insert(from, to);
     }
@@ -122,7 +125,10 @@ impl Overlay {
     pub(super) fn drop_part(&mut self) {
         for step in mem::take(&mut self.undo).into_iter().flatten().rev() {
             match step {
-                Undo::Emptied(before) => self.emptied = before,
+                Undo::Emptied(begin, replaced) => {
+                    self.emptied.remove(&begin);
+                    self.emptied.extend(replaced);
+                }
                 Undo::Record(key, Some(before)) => {
                     self.records.insert(key, before);
                 }

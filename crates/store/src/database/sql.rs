@@ -1,6 +1,8 @@
 //! The statements of a store in a database, and the binary form of their values. Only what `PostgreSQL`, `CockroachDB`
 //! and `YugabyteDB` document.
 
+use std::time::Duration;
+
 use bytes::BufMut as _;
 
 /// Records that are read behind a key that is about to be written.
@@ -13,6 +15,8 @@ const AHEAD_BYTES_MAX: usize = 16_384;
 pub(super) struct Statements {
     pub(super) create: Vec<String>,
     pub(super) head: String,
+    /// Lets a reading transaction stay idle for as long as a snapshot may be read.
+    pub(super) idle_max: String,
     /// Waits for the write lock: the row of the state, which each write transaction updates.
     pub(super) lock: String,
     /// Each of these reads records; with `true` the head in the same statement, before key and value.
@@ -51,8 +55,9 @@ pub(super) const BEGIN_READING: &str = "begin isolation level repeatable read re
 pub(super) const BEGIN_WRITING: &str = "begin isolation level read committed";
 
 impl Statements {
-    /// `lock_seconds`: how long a lock lasts that its owner does not extend.
-    pub(super) fn new(schema: &str, lock_seconds: u64) -> Self {
+    /// `lock_seconds`: how long a lock lasts that its owner does not extend. `reader_age_max`: how long a snapshot may be
+    /// read.
+    pub(super) fn new(schema: &str, lock_seconds: u64, reader_age_max: Duration) -> Self {
         let short = format!("octet_length(value) <= {AHEAD_BYTES_MAX}");
         let both = |records: String| {
             let with_head = format!(
@@ -94,6 +99,11 @@ impl Statements {
             ],
             head: format!(
                 "select sequence, expiring, catalogue, format from \"{schema}\".state where id = 1"
+            ),
+            // At most what the setting can be.
+            idle_max: format!(
+                "set local idle_in_transaction_session_timeout = {}",
+                reader_age_max.as_millis().clamp(1, i32::MAX as u128)
             ),
             lock: format!(
                 "select sequence, expiring, catalogue from \"{schema}\".state where id = 1 for update"

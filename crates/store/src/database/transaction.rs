@@ -402,6 +402,11 @@ impl Transaction {
             records.truncate(long);
             Some(key)
         };
+        // SQL promises no order of rows that are joined to the head.
+        records.sort_by(|left, right| left.key().cmp(right.key()));
+        if matches!(fetch, Fetch::Back(..)) {
+            records.reverse();
+        }
         let is_all = |records: &[Stored], limit: u64| (records.len() as u64) < limit;
         match fetch {
             Fetch::Exact(key) => self.known.add(key, &after(key), records),
@@ -539,10 +544,14 @@ impl Transaction {
             return Ok((rows.into_iter().flat_map(|rows| rows.rows).collect(), 0));
         }
         let is_single = matches!(*link, Link::None) && self.is_repeatable && !self.is_repeated;
-        let statements = [(BEGIN_READING, &[][..]), (texts[1].as_str(), parameters)];
+        let statements = [
+            (BEGIN_READING, &[][..]),
+            (self.database.statements.idle_max.as_str(), &[][..]),
+            (texts[1].as_str(), parameters),
+        ];
         let (rows, lease) = self
             .database
-            .run_anywhere(&statements[usize::from(is_single)..])?;
+            .run_anywhere(&statements[if is_single { 2 } else { 0 }..])?;
         let rows = rows
             .into_iter()
             .next_back()

@@ -80,6 +80,7 @@ fn watch(database: &Weak<Database>, ended: &AtomicBool, log_bytes_max: u64) -> R
             return Ok(());
         };
         look(&mut connection, &this)?;
+        this.probe();
         if Instant::now() >= trim_at {
             while this.trim_log(log_bytes_max)? {}
             trim_at = Instant::now() + TRIM_EVERY;

@@ -128,9 +128,51 @@ fn of_several_servers_the_one_that_can_be_written_is_used() {
         "{:?}",
         store.path()
     );
-    standby.stop();
-    server.kill_backends();
+    // They change places while their connections stay open.
+    let mut admin = standby.admin();
+    for statement in [
+        "set default_transaction_read_only = off",
+        "alter database hello_world reset default_transaction_read_only",
+    ] {
+        admin.batch_execute(statement).unwrap();
+    }
+    let other = open(&standby.url()).unwrap();
+    let mut admin = server.admin();
+    for statement in [
+        "alter system set default_transaction_read_only = on",
+        "select pg_reload_conf()",
+    ] {
+        admin.batch_execute(statement).unwrap();
+    }
+    let left = open(&server.url()).unwrap();
+    wait_until("the server to refuse writes", || set(&left, "b", "1").is_err());
     set(&store, "a", "2").unwrap();
+    assert_eq!(value(&other, "a").unwrap().as_deref(), Some("2"));
+    for statement in [
+        "set default_transaction_read_only = off",
+        "alter system reset default_transaction_read_only",
+        "select pg_reload_conf()",
+    ] {
+        admin.batch_execute(statement).unwrap();
+    }
+    wait_until("the server to take writes", || set(&left, "b", "1").is_ok());
+    standby.stop();
+    set(&store, "a", "3").unwrap();
+    assert_eq!(value(&left, "a").unwrap().as_deref(), Some("3"));
+}
+
+#[test]
+fn a_leader_finds_out_by_itself_that_commits_succeed_again() {
+    let mut server = Postgres::start();
+    let store = Store::open(&PathBuf::from(server.url()), &options(true)).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.set(&key("a"), b"1").unwrap();
+    server.kill();
+    transaction.commit(Durability::Sync).unwrap_err();
+    assert!(store.write_failure().is_some());
+    server.start_again();
+    wait_until("the failure to be over", || store.write_failure().is_none());
+    assert_eq!(value(&store, "a").unwrap(), None);
 }
 
 #[test]
