@@ -101,6 +101,8 @@ fn who_has_a_connection_alone_is_told_of_a_statement_that_the_server_has_forgott
         "create temporary table alone (number int)",
         insert,
         "deallocate all",
+        "begin",
+        "commit",
     ] {
         connection.run(&[(statement, &[])], until).remove(0).unwrap();
     }

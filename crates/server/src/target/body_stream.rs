@@ -104,6 +104,16 @@ impl StoreBody {
     }
 }
 
+impl Drop for StoreBody {
+    /// To end a transaction of a database may wait for the network.
+    fn drop(&mut self) {
+        let pieces = self.pieces.take().filter(|_| self.is_remote);
+        if let (Some(pieces), Ok(runtime)) = (pieces, tokio::runtime::Handle::try_current()) {
+            runtime.spawn_blocking(move || drop(pieces));
+        }
+    }
+}
+
 impl BodyStream for StoreBody {
     fn has_piece(&self) -> bool {
         true

@@ -78,7 +78,7 @@ pub(crate) struct ChangeFeed {
 
 /// The log as one client reads it.
 #[derive(Debug)]
-enum Log {
+pub(super) enum Log {
     At(ChangeWalk),
     /// It is being read.
     Reading(oneshot::Receiver<Turn>),
@@ -89,7 +89,7 @@ enum Log {
 
 /// Result of one turn of reading the log.
 #[derive(Debug)]
-struct Turn {
+pub(super) struct Turn {
     walk: ChangeWalk,
     events: Vec<u8>,
     /// An error ends the feed, after these events.
@@ -109,12 +109,13 @@ enum FeedEnd {
 pub(super) fn reply(
     open: &Arc<OpenStore>,
     request: &Request<'_>,
+    log: Log,
     readable: BTreeSet<String>,
 ) -> Result<Reply<'static>, Refusal> {
-    let feed = ChangeFeed::start(Encoding::ServerSentEvents, open, request, readable)?;
-    if let Log::Failed(error) = feed.log {
+    if let Log::Failed(error) = log {
         return Err(error.into());
     }
+    let feed = ChangeFeed::new(Encoding::ServerSentEvents, open, request, log, readable);
     let mut reply = Reply::new(200);
     let headers = reply.headers.to_mut();
     headers.push_known("content-type", "text/event-stream");
@@ -128,11 +129,12 @@ pub(super) fn reply(
 pub(super) fn socket(
     open: &Arc<OpenStore>,
     request: &Request<'_>,
+    log: Log,
     readable: BTreeSet<String>,
 ) -> Result<Reply<'static>, End> {
     let mut headers = HeaderLines::default();
     let socket = FeedSocket {
-        feed: ChangeFeed::start(Encoding::WebSocket, open, request, readable)?,
+        feed: ChangeFeed::new(Encoding::WebSocket, open, request, log, readable),
         session: Session::accept(request, &WEBSOCKET, &mut headers)?,
     };
     let mut reply = Reply::new(101);
@@ -174,25 +176,29 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
     Ok(since)
 }
 
+/// Finds the place in the log at which a request wants to begin. In a database that waits for it.
+pub(super) fn begin(store: &Store, head: &Head) -> Result<Log, Refusal> {
+    let since = match since(head)? {
+        Some(since) => since,
+        None if store.is_remote() => store.stats()?.last_commit,
+        None => store.snapshot()?.sequence()?,
+    };
+    match store.changes(since) {
+        Ok(walk) => Ok(Log::At(walk)),
+        Err(error @ StoreError::ChangesGone { .. }) => Ok(Log::Failed(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl ChangeFeed {
-    fn start(
+    fn new(
         encoding: Encoding,
         open: &Arc<OpenStore>,
         request: &Request<'_>,
+        log: Log,
         readable: BTreeSet<String>,
-    ) -> Result<Self, Refusal> {
-        let store = open.store();
-        let since = match since(request.head)? {
-            Some(since) => since,
-            None if store.is_remote() => store.stats()?.last_commit,
-            None => store.snapshot()?.sequence()?,
-        };
-        let log = match store.changes(since) {
-            Ok(walk) => Log::At(walk),
-            Err(error @ StoreError::ChangesGone { .. }) => Log::Failed(error),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(Self {
+    ) -> Self {
+        Self {
             encoding,
             open: Arc::clone(open),
             log,
@@ -203,7 +209,7 @@ impl ChangeFeed {
             thread: Rc::clone(request.thread),
             app: Arc::clone(request.app),
             request_id: request.id.to_owned(),
-        })
+        }
     }
 
     /// Waits for changes and returns them as events, or a position when one is due. Nothing is lost if it is dropped while it waits.

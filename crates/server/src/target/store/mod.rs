@@ -76,10 +76,16 @@ impl StoreTarget {
                 return Ok(reply);
             }
             if request.head.upgrade().is_some() {
-                let reply = feed::socket(&self.open, request, self.rules.readable(request.head)?)?;
+                let log = Box::pin(self.log(request, client)).await?;
+                let reply = feed::socket(&self.open, request, log, self.rules.readable(request.head)?)?;
                 client.begin_tunnel();
                 return Ok(reply);
             }
+        }
+        if self.kind == PathKind::Changes && only_reads(request.head) {
+            let readable = self.rules.readable(request.head)?;
+            let log = Box::pin(self.log(request, client)).await?;
+            return Ok(feed::reply(&self.open, request, log, readable)?);
         }
         if only_reads(request.head) && self.open.is_remote() {
             // Boxed, so that it takes no room in the futures of all other requests.
@@ -97,6 +103,15 @@ impl StoreTarget {
         self.kind == PathKind::Changes
     }
 
+    /// Where a feed of changes begins.
+    async fn log(&self, request: &Request<'_>, client: &mut dyn Client) -> Result<feed::Log, End> {
+        let store = self.open.store().clone();
+        if !self.open.is_remote() {
+            return Ok(feed::begin(&store, request.head)?);
+        }
+        off_thread(&self.open, request, client, move |head| feed::begin(&store, head)).await
+    }
+
     /// Answers a read-only request from a store in a database.
     async fn read_remote(
         &self,
@@ -104,10 +119,7 @@ impl StoreTarget {
         client: &mut dyn Client,
     ) -> Result<Reply<'static>, End> {
         if self.kind != PathKind::Own {
-            return match self.read(request)? {
-                ReadOutcome::Answered(reply) => Ok(reply),
-                ReadOutcome::Unfinished(_) => unreachable!("only documents and pages take long"),
-            };
+            return Err(self.refuse_method().into());
         }
         let (target, rest) = (self.clone(), rest(request).to_owned());
         if !children::wants_lines(request.head) {
@@ -137,10 +149,7 @@ impl StoreTarget {
         let head = request.head;
         match self.kind {
             PathKind::Own => self.read_at(head, rest(request)),
-            PathKind::Changes => {
-                feed::reply(&self.open, request, self.rules.readable(head)?).map(ReadOutcome::Answered)
-            }
-            PathKind::Batch | PathKind::Job => Err(self.refuse_method()),
+            PathKind::Changes | PathKind::Batch | PathKind::Job => Err(self.refuse_method()),
         }
     }
 
