@@ -286,7 +286,7 @@ impl<'a> Context<'a> {
             .sections
             .find("store", "")
             .is_some_and(|store| store.has("url"));
-        is_shared.then_some("this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)")
+        is_shared.then_some("jobs are kept in a store that one server has to itself (store.path), or in JetStream (cluster.job_replicas), and not in a database (store.url)")
     }
 
     /// The folder to which a table's relative paths refer: that of its file.

@@ -217,9 +217,6 @@ impl Workflow {
             if !context.has_store() {
                 return Some("there is no store; a section `[store]` makes one".to_owned());
             }
-            if let Some(why) = context.lacks_own_store() {
-                return Some(why.to_owned());
-            }
             Key::global(global).err().map(|error| error.to_string())
         };
         match &self.store {

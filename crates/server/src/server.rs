@@ -28,7 +28,7 @@ use crate::{
     config::Config,
     control::Control,
     front::{Bound, Front, SocketFileOwner},
-    jobs::{JobStorage, Jobs},
+    jobs::{JobStorage, Jobs, random},
     logging,
     metrics::{PoolRegistry, RouteMetrics, ScriptMetrics},
     otlp::{END_MAX, MetricsExporter},
@@ -261,13 +261,20 @@ impl Server {
             .as_ref()
             .and_then(|workflow| workflow.runs.limits());
         let kept_runs = store.as_ref().zip(kept_runs.as_ref());
-        let kept_runs =
-            kept_runs.map(|(store, runs)| DurableRuns::new(Arc::clone(store) as Arc<dyn RunStorage>, runs));
-        if let Some(runs) = kept_runs.as_ref().filter(|_| !is_successor) {
-            runs.begin().map_err(|error| StartError::DurableRuns {
-                reason: with_causes(&error),
-            })?;
-        }
+        let kept_runs = kept_runs.map(|(store, limits)| {
+            let failed = |error: &dyn std::error::Error| StartError::DurableRuns {
+                reason: with_causes(error),
+            };
+            let server = random().map_err(|error| failed(&error))?;
+            let storage = Arc::clone(store) as Arc<dyn RunStorage>;
+            let runs = DurableRuns::new(storage, limits, format!("{server:032x}"));
+            runs.begin().map_err(|error| failed(&error))?;
+            if !is_successor {
+                runs.take_unheld().map_err(|error| failed(&error))?;
+            }
+            Ok::<_, StartError>(runs)
+        });
+        let kept_runs = kept_runs.transpose()?;
         let supervisor = Supervisor::start()?;
         let traces = Arc::new(Traces::new(config.trace.as_ref()));
         if let Some(requests) = traces.traced_requests() {
@@ -496,9 +503,9 @@ impl Shared {
         tokio::spawn(async move {
             predecessor.runs_ended().await;
             jobs.iter().for_each(Jobs::recover_soon);
-            if let Some(error) = runs.and_then(|runs| runs.begin().err()) {
+            if let Some(error) = runs.and_then(|runs| runs.take_unheld().err()) {
                 let reason = with_causes(&error);
-                tracing::error!(target: "forebay::workflow", "durable runs cannot be read (workflow.runs), so none are accepted: {reason}");
+                tracing::error!(target: "forebay::workflow", "durable runs of the process before cannot be read (workflow.runs): {reason}");
             }
         });
     }
@@ -593,8 +600,11 @@ impl Shared {
             kept.stop();
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
-            } else if jobs_ended {
-                self.upgrading.release_runs();
+            } else {
+                let _ = tokio::time::timeout_at(deadline, kept.release()).await;
+                if jobs_ended {
+                    self.upgrading.release_runs();
+                }
             }
             kept.serve(None);
         }

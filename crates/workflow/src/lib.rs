@@ -44,9 +44,7 @@ pub use bundle::{
 };
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
-pub use durable_runs::{
-    DurableRunLimits, DurableRuns, Entry, Over, Progress, RunLookup, RunName, RunRequest,
-};
+pub use durable_runs::{DurableRunLimits, DurableRuns, Entry, Over, Progress, RunName, RunRequest};
 pub use error::{DefinitionError, Problem};
 pub use evaluator::{
     Begin, BegunRun, CompiledRule, Engine, EngineCall, Evaluator, LogLine, Priority, Required, RuleFile,
@@ -69,7 +67,9 @@ pub use run::{
 use runner::TRACE_TIME;
 pub use runner::{RunCall, RunLimits, Runner};
 pub use schema::{Mismatch, Schema};
-pub use storage::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
+pub use storage::{
+    Changes, Documents, Fetched, NodeLocks, RunStorage, Storage, StorageError, Write, Written,
+};
 
 /// Which executor the graph was written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

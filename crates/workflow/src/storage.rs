@@ -24,7 +24,7 @@ pub trait Storage: fmt::Debug + Send + Sync + 'static {
     fn flush(&self) -> Result<(), StorageError>;
 }
 
-/// Stores durable runs: its writes wait in a queue, and rules may write to it.
+/// Stores durable runs: its writes wait in a queue, and rules may write to it. Several servers may share it.
 pub trait RunStorage: Storage {
     /// Puts writes into the queue, as one transaction. The future resolves once they are on disk; they are done even if it is dropped.
     ///
@@ -32,12 +32,38 @@ pub trait RunStorage: Storage {
     /// If there is no room in the queue.
     fn submit(&self, writes: Vec<Write>) -> Result<Written, StorageError>;
 
+    /// Reads the document at a path, without holding up the calling thread.
+    fn fetch<'s>(&'s self, path: &[&str]) -> Fetched<'s>;
+
+    /// Locks that end with this process.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn locks(&self) -> Result<Box<dyn NodeLocks>, StorageError>;
+
     /// Resolves once a commit is on disk; `None` if it is already.
     fn on_disk(&self, commit: u64) -> Option<Written>;
 }
 
 /// Resolves once something is on disk.
 pub type Written = Pin<Box<dyn Future<Output = Result<(), StorageError>> + Send>>;
+/// Resolves to a document, if there is one.
+pub type Fetched<'s> = Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>, StorageError>> + Send + 's>>;
+
+/// Locks on paths, which other processes respect. They are released when this is dropped, or a while after its process has died.
+pub trait NodeLocks: Send {
+    /// Takes the lock of a path, or confirms that it is held; `false` if another process has it.
+    ///
+    /// # Errors
+    /// If the storage fails: the lock may be lost.
+    fn try_lock(&mut self, path: &[&str]) -> Result<bool, StorageError>;
+
+    /// Releases the lock of a path.
+    ///
+    /// # Errors
+    /// If the storage fails. The lock ends by itself then.
+    fn unlock(&mut self, path: &[&str]) -> Result<(), StorageError>;
+}
 
 /// Reads documents.
 pub trait Documents {
@@ -84,6 +110,11 @@ pub trait Changes: Documents {
 /// A write for a queue.
 #[derive(Debug)]
 pub enum Write {
+    /// Changes nothing. If there is something at the path, the transaction fails with the code 412.
+    Absent {
+        /// Path where nothing must be.
+        path: Vec<String>,
+    },
     /// Replaces whatever is at a path and below it.
     Put {
         /// Path of the node that is replaced.

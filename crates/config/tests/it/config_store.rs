@@ -151,7 +151,7 @@ fn each_mistake_is_named() {
         ),
         (
             "[store]\nurl = 'postgres://app@h/d'\n[pool.p]\nhandler = 'api.mjs'\n[[route]]\npath = '/a'\npool = 'p'\ndurable = {}",
-            "8: route.durable: this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)".to_owned(),
+            "8: route.durable: jobs are kept in a store that one server has to itself (store.path), or in JetStream (cluster.job_replicas), and not in a database (store.url)".to_owned(),
         ),
         (
             "[store]\nreaders = 1",

@@ -77,6 +77,8 @@ pub(crate) enum Change {
     Delete,
     /// Add a child under the next number.
     Append(Vec<u8>),
+    /// Change nothing: only the condition counts.
+    Expect,
 }
 
 /// The result of a successful operation.
@@ -185,6 +187,7 @@ impl Operation {
                     Err(Undone::Refused(Refusal::NoSuchNode))
                 }
             }
+            Change::Expect => Ok(Done::Changed),
             Change::Append(document) => {
                 let id = next_id(transaction, key)?;
                 let mut child = key.clone();

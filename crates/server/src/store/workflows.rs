@@ -1,9 +1,16 @@
 //! The store as the storage of workflows.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{
+    borrow::Cow,
+    future::{poll_fn, ready},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use forebay_store::{Durability, Key, Range, Read, Store, StoreError, Subscript, Transaction, json};
-use forebay_workflow::{Changes, Documents, RunStorage, Storage, StorageError, Write, Written};
+use forebay_store::{Durability, Key, Locks, Range, Read, Store, StoreError, Subscript, Transaction, json};
+use forebay_workflow::{
+    Changes, Documents, Fetched, NodeLocks, RunStorage, Storage, StorageError, Write, Written,
+};
 
 use super::{Change, Condition, Lifetime, OPERATION_BYTES, OpenStore, Operation, Work};
 use crate::failure::Refusal;
@@ -46,6 +53,7 @@ impl RunStorage for OpenStore {
         let (mut operations, mut bytes, mut longest) = (Vec::new(), 0, 0);
         for write in writes {
             let (path, change, lifetime) = match write {
+                Write::Absent { path } => (path, Change::Expect, None),
                 Write::Remove { path } => (path, Change::Delete, None),
                 Write::Put {
                     path,
@@ -59,10 +67,14 @@ impl RunStorage for OpenStore {
                 }
             };
             bytes += OPERATION_BYTES;
+            let condition = match change {
+                Change::Expect => Condition::absent(),
+                _ => Condition::default(),
+            };
             operations.push(Work::Node(Operation {
                 at: None,
                 key: key_of(&path)?,
-                condition: Condition::default(),
+                condition,
                 document_bytes_max,
                 change,
                 lifetime,
@@ -82,6 +94,27 @@ impl RunStorage for OpenStore {
         }))
     }
 
+    fn fetch<'s>(&'s self, path: &[&str]) -> Fetched<'s> {
+        let key = match key_of(path) {
+            Ok(key) => key,
+            Err(error) => return Box::pin(ready(Err(error))),
+        };
+        let store = self.store().clone();
+        let read =
+            move || store.read(|state| Ok::<_, StoreError>(state.document(&key)?.map(Cow::into_owned)));
+        if !self.is_remote() {
+            return Box::pin(ready(read().map_err(failed)));
+        }
+        Box::pin(async move {
+            let deadline = Instant::now() + FETCH_TIME_MAX;
+            Ok(self.off_thread(deadline, move || Ok(read()?)).await?)
+        })
+    }
+
+    fn locks(&self) -> Result<Box<dyn NodeLocks>, StorageError> {
+        Ok(Box::new(StoreLocks(self.store().locks().map_err(failed)?)))
+    }
+
     fn on_disk(&self, commit: u64) -> Option<Written> {
         if self.flushes().has(commit) {
             return None;
@@ -91,6 +124,23 @@ impl RunStorage for OpenStore {
             let flushed = flushed.await.map_err(|_| Refusal::Stopping)?;
             flushed.map_err(failed)
         }))
+    }
+}
+
+/// Locks of one owner.
+struct StoreLocks(Locks);
+
+impl NodeLocks for StoreLocks {
+    fn try_lock(&mut self, path: &[&str]) -> Result<bool, StorageError> {
+        let key = key_of(path)?;
+        if self.0.holds(&key) {
+            return Ok(true);
+        }
+        self.0.lock(&key, Some(Duration::ZERO)).map_err(failed)
+    }
+
+    fn unlock(&mut self, path: &[&str]) -> Result<(), StorageError> {
+        self.0.unlock(&key_of(path)?).map(drop).map_err(failed)
     }
 }
 
@@ -105,6 +155,8 @@ fn canonical(document: &[u8], bytes_max: usize) -> Result<Vec<u8>, StoreError> {
     Ok(json::canonical(document)?)
 }
 
+/// Longest wait for one document of a database.
+const FETCH_TIME_MAX: Duration = Duration::from_secs(30);
 /// The code of a write that is too long.
 const TOO_LONG: u16 = 413;
 

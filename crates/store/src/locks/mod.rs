@@ -102,6 +102,12 @@ impl Locks {
         Ok(true)
     }
 
+    /// Whether the node itself is locked.
+    pub fn holds(&mut self, key: &Key) -> bool {
+        let own = bytes_of(key).pop().expect("a path has at least its global");
+        self.held.get(&own).is_some_and(|held| held.locked > 0)
+    }
+
     /// Releases one `lock`; `false` if there was none.
     pub fn unlock(&mut self, key: &Key) -> Result<bool, StoreError> {
         let wanted = bytes_of(key);

@@ -171,9 +171,14 @@ impl Schema {
         format!("{}&schema={}", Postgres::shared().url(), self.name)
     }
 
+    /// Statements in which `SCHEMA` is replaced by the schema's name.
+    pub fn filled(&self, statements: &str) -> String {
+        statements.replace("SCHEMA", &self.name)
+    }
+
     /// Runs statements as a superuser; `SCHEMA` in them is the schema's name.
     pub fn run(&self, statements: &str) {
-        let statements = statements.replace("SCHEMA", &self.name);
+        let statements = self.filled(statements);
         let run = Postgres::shared().admin().batch_execute(&statements);
         run.unwrap_or_else(|error| panic!("{statements}: {error}"));
     }

@@ -86,5 +86,6 @@ mod workflow_release_commands;
 mod workflow_releases;
 mod workflow_requests;
 mod workflow_runs;
+mod workflow_sharing;
 mod workflow_times;
 mod workflows;

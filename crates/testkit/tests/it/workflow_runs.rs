@@ -33,17 +33,23 @@ const WAIT: (&str, &str) = ("wait", "return new Promise(() => {});");
 
 /// A server with its store in `data`, and these keys under `[workflow]`.
 fn setup(data: &Folder, keys: &str) -> Setup {
-    let store = data.path().join("data");
+    setup_with(
+        &format!("path = \"{}\"", data.path().join("data").display()),
+        keys,
+    )
+}
+
+/// A server with these keys under `[store]` and `[workflow]`.
+pub(crate) fn setup_with(store: &str, keys: &str) -> Setup {
     let config = format!(
-        "[store]\npath = \"{}\"\n[workflow]\npath = \"flows\"\ntimeout = \"20s\"\nallow = {{ store = [\"Count\"] }}\n{keys}\n{ROUTES}",
-        store.display()
+        "[store]\n{store}\n[workflow]\npath = \"flows\"\ntimeout = \"20s\"\nallow = {{ store = [\"Count\"] }}\n{keys}\n{ROUTES}"
     );
     rules_of(Setup::new(&config), &[COUNT, FAIL, SLOW, WAIT])
         .threads(1)
         .admin()
 }
 
-const RUNS: &str = "runs = { global = \"Runs\" }";
+pub(crate) const RUNS: &str = "runs = { global = \"Runs\" }";
 
 /// Requests a run with these fields.
 fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &Value) -> Response {
@@ -52,28 +58,28 @@ fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &Value) 
     server.connect().ask(method, target, fields, body)
 }
 
-fn post(server: &Server, workflow: &str, fields: &str, body: &Value) -> Response {
+pub(crate) fn post(server: &Server, workflow: &str, fields: &str, body: &Value) -> Response {
     ask(server, "POST", &format!("/workflow/{workflow}"), fields, body)
 }
 
 const ASYNC: &str = "prefer: respond-async\r\n";
 
 /// Makes the server accept a run under this key.
-fn accept(server: &Server, workflow: &str, key: &str, body: &Value) {
+pub(crate) fn accept(server: &Server, workflow: &str, key: &str, body: &Value) {
     let fields = format!("{ASYNC}idempotency-key: {key}\r\n");
     let response = post(server, workflow, &fields, body);
     assert_eq!(response.status, 202, "{}", response.text());
 }
 
 /// The state of a run, when it is over or after a while.
-fn told(server: &Server, workflow: &str, key: &str) -> Value {
+pub(crate) fn told(server: &Server, workflow: &str, key: &str) -> Value {
     let target = format!("/workflow/{workflow}?run={key}");
     let response = ask(server, "GET", &target, "prefer: wait=20\r\n", &Value::Null);
     assert_eq!(response.status, 200, "{}", response.text());
     response.json()
 }
 
-fn state(server: &Server, workflow: &str, key: &str) -> Value {
+pub(crate) fn state(server: &Server, workflow: &str, key: &str) -> Value {
     let response = server.get(&format!("/workflow/{workflow}?run={key}"));
     response.json()["state"].clone()
 }

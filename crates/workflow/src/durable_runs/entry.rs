@@ -19,6 +19,8 @@ pub struct Entry {
     /// Whether some client does not wait for it: then it begins whenever there is room.
     is_promised: AtomicBool,
     pub(super) has_begun: AtomicBool,
+    /// Whether the run was taken over from another server while a client waited for it here.
+    is_taken_over: AtomicBool,
     pub(super) progress: watch::Sender<Progress>,
 }
 
@@ -31,7 +33,7 @@ pub enum Progress {
     Waiting,
     /// Waiting for an engine.
     Queued,
-    /// Running in an engine.
+    /// Running in an engine, or another server has it.
     Running,
     /// Over, with this outcome.
     Over(Arc<Over>),
@@ -40,12 +42,13 @@ pub enum Progress {
 }
 
 impl Entry {
-    pub(super) fn new(asked: &RunRequest, is_promised: bool, progress: Progress) -> Arc<Self> {
+    pub(super) fn new(asked: &RunRequest, progress: Progress) -> Arc<Self> {
         Arc::new(Self {
             workflow: asked.workflow.clone(),
             mark: asked.mark(),
-            is_promised: AtomicBool::new(is_promised),
+            is_promised: AtomicBool::new(asked.is_promised),
             has_begun: AtomicBool::new(false),
+            is_taken_over: AtomicBool::new(false),
             progress: watch::Sender::new(progress),
         })
     }
@@ -72,6 +75,16 @@ impl Entry {
     /// Notes that some client does not wait for it.
     pub(super) fn promise(&self) {
         self.is_promised.store(true, Ordering::Release);
+    }
+
+    /// Notes that the run has become this server's. Some client may have been promised it.
+    pub(super) fn take_over(&self) {
+        self.promise();
+        self.is_taken_over.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.is_taken_over.load(Ordering::Acquire)
     }
 
     pub(super) fn is_promised(&self) -> bool {

@@ -1,16 +1,20 @@
 //! Durable runs, kept in the store: a run is on disk before its client is told that it is accepted, it runs whether or not the client
-//! waits, and its outcome can be queried later. Runs that are accepted but unfinished when a server ends are run by the next one.
+//! waits, and its outcome can be queried later. Runs that are accepted but unfinished when a server ends are run by another one: the next on
+//! its machine, or any that shares the store.
 //!
-//! **Invariants:** a name has at most one entry, which exists from before the store is asked to accept the name until the store has the
-//! outcome. So one name never runs twice at the same time, and never again while its outcome is kept. An accepted asynchronous run is never
-//! dropped. A run that has begun is begun again only by the server that follows one that died or had to cut it off.
+//! **Invariants:** a name has at most one entry in each server, which exists from before the store is asked to accept the name until the
+//! store has the outcome; the store accepts a name once, for one server. So one name never runs twice at the same time, and never again while
+//! its outcome is kept. An accepted asynchronous run is never dropped. A run that has begun is begun again only after its server has died, has
+//! lost its lock in the store, or had to cut the run off.
 
 mod attempt;
 mod entry;
+mod holding;
 mod records;
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
+    collections::{HashMap, hash_map},
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -21,6 +25,7 @@ use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
 use self::{
     attempt::{Attempt, attempt},
+    holding::Holding,
     records::Records,
 };
 pub use self::{
@@ -34,6 +39,10 @@ use crate::{
 /// Pause before another attempt of a run that found no room. It doubles each time, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// The code of a run that is stored already.
+const CONFLICT: u16 = 412;
+/// Longest pause before another look at a run that another server has.
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// `workflow.runs`: where durable runs are kept, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +66,10 @@ pub struct DurableRuns<E: Evaluator> {
     entries: Mutex<HashMap<RunName, Arc<Entry>>>,
     /// The workflows in force, which execute the runs.
     runner: watch::Sender<Option<Runner<E>>>,
-    /// Whether [`DurableRuns::begin`] was called.
-    has_begun: watch::Sender<bool>,
+    /// Whether this server has its lock in the store, without which others take over its runs.
+    is_holding: watch::Sender<bool>,
     is_ending: watch::Sender<bool>,
+    holding: Mutex<Option<Holding>>,
     runtime: Handle,
 }
 
@@ -69,62 +79,66 @@ impl<E: Evaluator> fmt::Debug for DurableRuns<E> {
     }
 }
 
-/// Whether the client waits for the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunLookup {
-    /// The client waits: the run begins now or is refused.
-    Now,
-    /// The run begins when there is room.
-    Later,
+/// A run in the store.
+enum Stored {
+    Open(RunRequest),
+    Over(Over),
+}
+
+impl Stored {
+    fn workflow(&self) -> &str {
+        match self {
+            Self::Open(open) => &open.workflow,
+            Self::Over(over) => &over.workflow,
+        }
+    }
+
+    fn mark(&self) -> Cow<'_, str> {
+        match self {
+            Self::Open(open) => open.mark_text().into(),
+            Self::Over(over) => (&*over.mark).into(),
+        }
+    }
 }
 
 impl<E: Evaluator> DurableRuns<E> {
-    /// Opens the durable runs without starting them: another process may still execute them. Wait for [`DurableRuns::begun`] before any other use.
+    /// Opens the durable runs of a storage, which others may use at the same time. `server` is different for each start of a server.
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
-    pub fn new(storage: Arc<dyn RunStorage>, limits: &DurableRunLimits) -> Arc<Self> {
+    pub fn new(storage: Arc<dyn RunStorage>, limits: &DurableRunLimits, server: String) -> Arc<Self> {
         Arc::new(Self {
-            records: Records::new(storage, &limits.global, limits.kept),
+            records: Records::new(storage, &limits.global, limits.kept, server),
             open_max: limits.open_max,
             places: Semaphore::new(limits.at_a_time),
             entries: Mutex::default(),
             runner: watch::Sender::new(None),
-            has_begun: watch::Sender::new(false),
+            is_holding: watch::Sender::new(true),
             is_ending: watch::Sender::new(false),
+            holding: Mutex::default(),
             runtime: Handle::current(),
         })
     }
 
-    /// Starts; no other process may execute these runs any more. Unfinished runs of an earlier server are executed once there is a target.
+    /// Starts: from now on runs are accepted, and those of servers that have died are taken over.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// If the storage fails, or a thread cannot be started.
     pub fn begin(self: &Arc<Self>) -> Result<(), StorageError> {
-        let left = self.records.all_open()?;
-        if !left.is_empty() {
-            tracing::info!(target: "forebay::workflow", runs = left.len(), "runs that were accepted and are not over are run");
-        }
-        for name in left {
-            // A run that cannot be read does not affect the others.
-            let Some(asked) = self.asked(&name) else {
-                continue;
-            };
-            let entry = Entry::new(&asked, true, Progress::Waiting);
-            drop(asked);
-            self.entries.lock().insert(name.clone(), Arc::clone(&entry));
-            let kept_runs = Arc::clone(self);
-            self.runtime
-                .spawn(async move { kept_runs.see_to(&name, &entry).await });
-        }
-        self.has_begun.send_replace(true);
+        *self.holding.lock() = Some(Holding::start(self)?);
         Ok(())
     }
 
-    /// Waits for [`DurableRuns::begin`].
-    pub async fn begun(&self) {
-        // The sender lives as long as this does.
-        let _ = self.has_begun.subscribe().wait_for(|begun| *begun).await;
+    /// Takes over the runs of versions that did not note which server has a run. None of those may run any more.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn take_unheld(self: &Arc<Self>) -> Result<(), StorageError> {
+        self.records.take_unheld()?;
+        let own = self.records.own()?;
+        let kept_runs = Arc::clone(self);
+        self.runtime.spawn(async move { kept_runs.adopt(own).await });
+        Ok(())
     }
 
     /// Puts these workflows in force.
@@ -132,9 +146,18 @@ impl<E: Evaluator> DurableRuns<E> {
         self.runner.send_replace(runner.cloned());
     }
 
-    /// Begins no more asynchronous runs; the next server will.
+    /// Begins no more asynchronous runs; other servers will.
     pub fn stop(&self) {
         self.is_ending.send_replace(true);
+    }
+
+    /// Lets other servers take over the runs that are left. To be called once no run is in progress.
+    pub async fn release(&self) {
+        let holding = self.holding.lock().take();
+        if let Some(holding) = holding {
+            // A panic of the thread has been reported, and its locks are released.
+            let _ = self.runtime.spawn_blocking(|| holding.end()).await;
+        }
     }
 
     /// Returns once no run is in progress.
@@ -155,36 +178,31 @@ impl<E: Evaluator> DurableRuns<E> {
     ///
     /// # Errors
     /// If the name belongs to a run of something else, or there is no room for another.
-    pub fn run(
-        self: &Arc<Self>,
-        name: RunName,
-        asked: RunRequest,
-        wanted: RunLookup,
-    ) -> Result<Arc<Entry>, WorkflowFailure> {
+    pub fn run(self: &Arc<Self>, name: RunName, asked: RunRequest) -> Result<Arc<Entry>, WorkflowFailure> {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(&name) {
             if entry.mark != asked.mark() {
                 return Err(WorkflowFailure::OtherRun { id: name.id });
             }
-            if wanted == RunLookup::Later {
+            if asked.is_promised {
                 entry.promise();
             }
             return Ok(Arc::clone(entry));
         }
-        if wanted == RunLookup::Later && *self.is_ending.borrow() {
+        if asked.is_promised && *self.is_ending.borrow() {
             return Err(WorkflowFailure::Stopping);
         }
         let open_max = self.open_max;
         if entries.len() >= open_max {
             return Err(WorkflowFailure::TooManyRuns { open_max });
         }
-        let entry = Entry::new(&asked, wanted == RunLookup::Later, Progress::Accepting);
+        let entry = Entry::new(&asked, Progress::Accepting);
         entries.insert(name.clone(), Arc::clone(&entry));
         drop(entries);
         // A spawned task, so that the run continues even if the client disconnects.
         let (kept, its) = (Arc::clone(self), Arc::clone(&entry));
         self.runtime.spawn(async move {
-            match kept.accept(&name, asked).await {
+            match kept.accept(&name, asked, &its).await {
                 Ok(None) => {
                     its.progress.send_replace(Progress::Waiting);
                     kept.see_to(&name, &its).await;
@@ -200,7 +218,7 @@ impl<E: Evaluator> DurableRuns<E> {
     ///
     /// # Errors
     /// If the client may not run the workflow, or a new run cannot be: there is no such workflow, or its arguments do not match their schema.
-    pub fn check(
+    pub async fn check(
         &self,
         runner: &Runner<E>,
         asker: Asker<'_>,
@@ -209,7 +227,8 @@ impl<E: Evaluator> DurableRuns<E> {
     ) -> Result<(), WorkflowFailure> {
         let workflow = &asked.workflow;
         Admission::check(asker, workflow)?;
-        if self.entries.lock().contains_key(name) || self.records.over(name)?.is_some() {
+        let is_here = self.entries.lock().contains_key(name);
+        if is_here || self.records.over(name).await?.is_some() {
             return Ok(());
         }
         let chosen = runner.releases.choose(&name.id, asked.release)?;
@@ -238,23 +257,103 @@ impl<E: Evaluator> DurableRuns<E> {
             let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
             return Ok(Some(over.await.unwrap_or_else(|_| entry.progress())));
         }
-        let over = self.records.over(name)?;
-        let over = over.filter(|over| over.workflow == workflow);
-        Ok(over.map(|over| Progress::Over(Arc::new(over))))
+        let mut pause = PAUSE;
+        loop {
+            let stored = self.stored(name).await?;
+            if stored.as_ref().is_none_or(|stored| stored.workflow() != workflow) {
+                return Ok(None);
+            }
+            match stored {
+                Some(Stored::Over(over)) => return Ok(Some(Progress::Over(Arc::new(over)))),
+                _ if Instant::now() >= until => return Ok(Some(Progress::Running)),
+                _ => {}
+            }
+            tokio::time::sleep_until(until.min(Instant::now() + pause).into()).await;
+            pause = (pause * 2).min(LOOK_PAUSE_MAX);
+        }
     }
 
-    /// Stores the request; returns the outcome if the run has finished earlier.
-    async fn accept(&self, name: &RunName, asked: RunRequest) -> Result<Option<Over>, WorkflowFailure> {
-        if let Some(over) = self.records.over(name)? {
-            return if over.mark == asked.mark_text() {
-                Ok(Some(over))
-            } else {
-                let id = name.id.clone();
-                Err(WorkflowFailure::OtherRun { id })
-            };
+    /// A run in the store.
+    async fn stored(&self, name: &RunName) -> Result<Option<Stored>, WorkflowFailure> {
+        if let Some(over) = self.records.over(name).await? {
+            return Ok(Some(Stored::Over(over)));
         }
-        self.records.accept(name, &asked)?.await?;
-        Ok(None)
+        if let Some(open) = self.records.asked(name).await? {
+            return Ok(Some(Stored::Open(open)));
+        }
+        // It may have ended between the two.
+        Ok(self.records.over(name).await?.map(Stored::Over))
+    }
+
+    /// Stores the request; returns the outcome if the run has finished earlier, or has been run by another server. Returns `None` once the run
+    /// is this server's.
+    async fn accept(
+        &self,
+        name: &RunName,
+        mut asked: RunRequest,
+        entry: &Entry,
+    ) -> Result<Option<Over>, WorkflowFailure> {
+        let mut ending = self.is_ending.subscribe();
+        let mut pause = PAUSE;
+        loop {
+            match self.stored(name).await? {
+                Some(stored) if stored.mark() != asked.mark_text() => {
+                    let id = name.id.clone();
+                    return Err(WorkflowFailure::OtherRun { id });
+                }
+                Some(Stored::Over(over)) => return Ok(Some(over)),
+                Some(Stored::Open(_)) if entry.is_taken_over() => return Ok(None),
+                Some(Stored::Open(open)) => {
+                    // Its server may still refuse a run that nobody was promised, and it is accepted here then.
+                    if open.is_promised {
+                        entry.progress.send_replace(Progress::Running);
+                    }
+                    let ended = tokio::time::timeout(pause, ending.wait_for(|ending| *ending)).await;
+                    if ended.is_ok() {
+                        return Err(WorkflowFailure::Stopping);
+                    }
+                    pause = (pause * 2).min(LOOK_PAUSE_MAX);
+                }
+                None => {
+                    asked.is_promised = entry.is_promised();
+                    match self.records.accept(name, &asked)?.await {
+                        Ok(()) => return Ok(None),
+                        // Another server was faster.
+                        Err(error) if error.code() == CONFLICT => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs what has become this server's.
+    async fn adopt(self: &Arc<Self>, names: Vec<RunName>) {
+        for name in names {
+            if let Some(entry) = self.entries.lock().get(&name) {
+                entry.take_over();
+                continue;
+            }
+            // A run that cannot be read does not affect the others.
+            let Some(asked) = self.asked(&name).await else {
+                continue;
+            };
+            let entry = Entry::new(&asked, Progress::Waiting);
+            entry.take_over();
+            drop(asked);
+            match self.entries.lock().entry(name.clone()) {
+                hash_map::Entry::Vacant(place) => {
+                    place.insert(Arc::clone(&entry));
+                }
+                hash_map::Entry::Occupied(other) => {
+                    other.get().take_over();
+                    continue;
+                }
+            }
+            let kept_runs = Arc::clone(self);
+            self.runtime
+                .spawn(async move { kept_runs.see_to(&name, &entry).await });
+        }
     }
 
     /// Removes the entry: this server has nothing more to do for the run.
@@ -263,26 +362,34 @@ impl<E: Evaluator> DurableRuns<E> {
         entry.progress.send_replace(progress);
     }
 
-    /// Leaves the run in the store, for the next server.
+    /// Leaves the run in the store, for another server.
     fn leave(&self, name: &RunName, entry: &Entry) {
         self.conclude(name, entry, Progress::Refused(WorkflowFailure::Stopping));
     }
 
-    /// The stored request of a run; logs an error if it cannot be read.
-    fn asked(&self, name: &RunName) -> Option<RunRequest> {
-        match self.records.asked(name) {
-            Ok(asked) => asked,
-            Err(refusal) => {
-                let why = refusal.to_string();
+    /// The stored request of an accepted run, once the storage can be read; `None` if there is none. Logs an error if it is of another kind.
+    async fn asked(&self, name: &RunName) -> Option<RunRequest> {
+        let mut pause = PAUSE;
+        loop {
+            let why = match self.records.asked(name).await {
+                Ok(asked) => return asked,
+                Err(why) => why,
+            };
+            let is_foreign = matches!(why, WorkflowFailure::ForeignRun { .. });
+            if is_foreign || pause == PAUSE {
                 tracing::error!(target: "forebay::workflow", run = name.id, "a run that was accepted cannot be read: {why}");
-                None
             }
+            if is_foreign || *self.is_ending.borrow() || !*self.is_holding.borrow() {
+                return None;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// Runs an accepted run until it has an outcome.
     async fn see_to(&self, name: &RunName, entry: &Arc<Entry>) {
-        let mut ending = self.is_ending.subscribe();
+        let (mut ending, mut holding) = (self.is_ending.subscribe(), self.is_holding.subscribe());
         let mut pause = PAUSE;
         loop {
             let mut place = None;
@@ -290,11 +397,12 @@ impl<E: Evaluator> DurableRuns<E> {
                 tokio::select! {
                     biased;
                     _ = ending.wait_for(|ending| *ending) => return self.leave(name, entry),
+                    _ = holding.wait_for(|holds| !*holds) => return self.leave(name, entry),
                     taken = self.places.acquire() => place = taken.ok(),
                 }
             }
             // Reads the arguments for each attempt, so that waiting runs do not hold them in memory.
-            let Some(asked) = self.asked(name) else {
+            let Some(asked) = self.asked(name).await else {
                 let id = name.id.clone();
                 let refusal = WorkflowFailure::NoSuchRun { id };
                 return self.conclude(name, entry, Progress::Refused(refusal));
@@ -302,7 +410,13 @@ impl<E: Evaluator> DurableRuns<E> {
             let runner = self.runner.borrow().clone();
             if let Some(runner) = runner {
                 entry.progress.send_replace(Progress::Queued);
-                match attempt(&runner, name, &asked, entry, &self.is_ending).await {
+                let attempted = tokio::select! {
+                    biased;
+                    // Another server may have taken it over.
+                    _ = holding.wait_for(|holds| !*holds) => Attempt::CutOff,
+                    attempted = attempt(&runner, name, &asked, entry, &self.is_ending) => attempted,
+                };
+                match attempted {
                     Attempt::Over(over) => {
                         drop(place);
                         return self.write(name, entry, over).await;
@@ -356,9 +470,12 @@ impl<E: Evaluator> DurableRuns<E> {
             };
             let error = match written {
                 Ok(()) => return self.conclude(name, entry, Progress::Over(Arc::new(over))),
-                // The run was removed from the storage, so its outcome is of no interest.
+                // Another server has taken the run over, or it was removed from the storage, so that its outcome is of no interest.
                 Err(error) if error.code() == FailureKind::NotFound.code() => {
-                    return self.conclude(name, entry, Progress::Over(Arc::new(over)));
+                    return match self.records.asked(name).await {
+                        Ok(None) => self.conclude(name, entry, Progress::Over(Arc::new(over))),
+                        _ => self.leave(name, entry),
+                    };
                 }
                 Err(error) => error,
             };

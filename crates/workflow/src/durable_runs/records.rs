@@ -1,18 +1,24 @@
 //! Durable runs as stored: `"open",CLIENT,ID` is a run accepted and unfinished; `"over",CLIENT,ID` is an outcome, for as long as it is
-//! kept.
+//! kept. `"held",SERVER,CLIENT,ID` says which server has an unfinished run. Only that server ends the run, because the end removes this node
+//! and fails without it; another server takes runs over by moving it.
 //!
 //! Arguments and results are stored as JSON texts rather than trees: they are only read whole, and come back exactly as they were.
 
-use std::{hash::Hasher as _, sync::Arc, time::Duration};
+use std::{collections::HashSet, hash::Hasher as _, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-use crate::{RunStorage, StorageError, WorkflowFailure, Write, Written, storage::shown};
+use crate::{
+    Documents, NodeLocks, RunStorage, StorageError, WorkflowFailure, Write, Written, storage::shown,
+};
 
 const OPEN: &str = "open";
 const OVER: &str = "over";
+const HELD: &str = "held";
+/// The document of a node that says which server has a run.
+const MARK: &[u8] = b"true";
 /// Stands for the client's id where no clients are configured.
 const EVERYBODY: &str = "*";
 
@@ -45,6 +51,9 @@ pub struct RunRequest {
     /// What no two users share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_key: Option<String>,
+    /// Whether some client does not wait for it, so that it is not refused any more.
+    #[serde(default)]
+    pub is_promised: bool,
     /// Time of the request, in milliseconds since 1970 UTC.
     pub at_ms: u64,
 }
@@ -99,26 +108,32 @@ pub(super) struct Records {
     global: String,
     /// How long outcomes are kept.
     kept: Duration,
+    /// The name of this server among those that share the runs, different at each start.
+    server: String,
 }
 
 impl Records {
-    pub(super) fn new(storage: Arc<dyn RunStorage>, global: &str, kept: Duration) -> Self {
+    pub(super) fn new(storage: Arc<dyn RunStorage>, global: &str, kept: Duration, server: String) -> Self {
         let global = global.to_owned();
         Self {
             storage,
             global,
             kept,
+            server,
         }
     }
 
     fn path<'p>(&'p self, part: &'p str, name: &'p RunName) -> [&'p str; 4] {
-        let client = name.client.as_deref().unwrap_or(EVERYBODY);
-        [&self.global, part, client, &name.id]
+        [&self.global, part, client_of(name), &name.id]
     }
 
-    fn read<T: DeserializeOwned>(&self, part: &str, name: &RunName) -> Result<Option<T>, WorkflowFailure> {
+    async fn read<T: DeserializeOwned>(
+        &self,
+        part: &str,
+        name: &RunName,
+    ) -> Result<Option<T>, WorkflowFailure> {
         let path = self.path(part, name);
-        let found = self.storage.snapshot()?.get(&path)?;
+        let found = self.storage.fetch(&path).await?;
         let read = found.map(|text| serde_json::from_slice(&text)).transpose();
         read.map_err(|error| WorkflowFailure::ForeignRun {
             path: shown(&path),
@@ -127,41 +142,43 @@ impl Records {
     }
 
     /// The request of an unfinished run.
-    pub(super) fn asked(&self, name: &RunName) -> Result<Option<RunRequest>, WorkflowFailure> {
-        self.read(OPEN, name)
+    pub(super) async fn asked(&self, name: &RunName) -> Result<Option<RunRequest>, WorkflowFailure> {
+        self.read(OPEN, name).await
     }
 
-    pub(super) fn over(&self, name: &RunName) -> Result<Option<Over>, WorkflowFailure> {
-        self.read(OVER, name)
+    pub(super) async fn over(&self, name: &RunName) -> Result<Option<Over>, WorkflowFailure> {
+        self.read(OVER, name).await
     }
 
-    /// All runs that are accepted and unfinished.
-    pub(super) fn all_open(&self) -> Result<Vec<RunName>, StorageError> {
-        let snapshot = self.storage.snapshot()?;
-        let mut names = Vec::new();
-        for client in snapshot.children(&[&self.global, OPEN])? {
-            for id in snapshot.children(&[&self.global, OPEN, &client])? {
-                let client = (client != EVERYBODY).then(|| client.clone());
-                names.push(RunName { client, id });
-            }
-        }
-        Ok(names)
-    }
-
-    /// Stores a request: the run is accepted once the returned write is done.
+    /// Stores a request: the run is accepted, and this server's, once the returned write is done. It fails with the code 412 if the run is
+    /// stored already.
     pub(super) fn accept(&self, name: &RunName, asked: &RunRequest) -> Result<Written, StorageError> {
-        self.storage.submit(vec![self.put(OPEN, name, asked, None)])
+        let absent = |part| Write::Absent {
+            path: self.path(part, name).map(str::to_owned).into(),
+        };
+        self.storage.submit(vec![
+            absent(OVER),
+            absent(OPEN),
+            self.put(OPEN, name, asked, None),
+            Write::Put {
+                path: self.held(&self.server, name).map(str::to_owned).into(),
+                document: MARK.to_vec(),
+                lifetime: None,
+            },
+        ])
     }
 
-    /// Replaces a run's request by its outcome: it is over once the returned write is done.
+    /// Replaces a run's request by its outcome: it is over once the returned write is done. It fails with the code 404 if the run is not this
+    /// server's any more.
     pub(super) fn end(&self, name: &RunName, over: &Over) -> Result<Written, StorageError> {
         let outcome = self.put(OVER, name, over, Some(self.kept));
-        self.storage.submit(vec![self.remove(name), outcome])
+        let [held, open] = self.remove(name);
+        self.storage.submit(vec![held, open, outcome])
     }
 
     /// Removes a request that was accepted but never began, so that a retry counts as a new request.
     pub(super) fn forget(&self, name: &RunName) -> Result<Written, StorageError> {
-        self.storage.submit(vec![self.remove(name)])
+        self.storage.submit(self.remove(name).into())
     }
 
     fn put(&self, part: &str, name: &RunName, value: &impl Serialize, lifetime: Option<Duration>) -> Write {
@@ -172,9 +189,93 @@ impl Records {
         }
     }
 
-    fn remove(&self, name: &RunName) -> Write {
-        Write::Remove {
-            path: self.path(OPEN, name).map(str::to_owned).into(),
+    fn remove(&self, name: &RunName) -> [Write; 2] {
+        [
+            Write::Remove {
+                path: self.held(&self.server, name).map(str::to_owned).into(),
+            },
+            Write::Remove {
+                path: self.path(OPEN, name).map(str::to_owned).into(),
+            },
+        ]
+    }
+
+    fn held<'p>(&'p self, server: &'p str, name: &'p RunName) -> [&'p str; 5] {
+        [&self.global, HELD, server, client_of(name), &name.id]
+    }
+
+    /// The locks with which servers show that they live.
+    pub(super) fn locks(&self) -> Result<Box<dyn NodeLocks>, StorageError> {
+        self.storage.locks()
+    }
+
+    /// The path whose lock this server holds as long as it lives.
+    pub(super) fn own_lock(&self) -> [&str; 3] {
+        self.lock_of(&self.server)
+    }
+
+    /// The path whose lock a server holds as long as it lives.
+    pub(super) fn lock_of<'p>(&'p self, server: &'p str) -> [&'p str; 3] {
+        [&self.global, HELD, server]
+    }
+
+    /// The unfinished runs of this server.
+    pub(super) fn own(&self) -> Result<Vec<RunName>, StorageError> {
+        names_below(&*self.storage.snapshot()?, &self.own_lock())
+    }
+
+    /// The other servers that have unfinished runs.
+    pub(super) fn other_servers(&self) -> Result<Vec<String>, StorageError> {
+        let mut servers = self.storage.snapshot()?.children(&[&self.global, HELD])?;
+        servers.retain(|server| *server != self.server);
+        Ok(servers)
+    }
+
+    /// Makes at most `max` runs of a server that does not live any more runs of this one.
+    pub(super) fn take_over(&self, server: &str, max: usize) -> Result<Vec<RunName>, StorageError> {
+        let mut changes = self.storage.begin()?;
+        let mut taken = names_below(&*changes, &self.lock_of(server))?;
+        taken.truncate(max);
+        for name in &taken {
+            changes.remove(&self.held(server, name))?;
+            changes.put(&self.held(&self.server, name), MARK)?;
+        }
+        changes.commit()?;
+        Ok(taken)
+    }
+
+    /// Makes the unfinished runs that no server has, which are those of versions that did not note it, runs of this server.
+    pub(super) fn take_unheld(&self) -> Result<(), StorageError> {
+        let open = [&*self.global, OPEN];
+        if self.storage.snapshot()?.children(&open)?.is_empty() {
+            return Ok(());
+        }
+        let mut changes = self.storage.begin()?;
+        let mut held = HashSet::new();
+        for server in changes.children(&[&self.global, HELD])? {
+            held.extend(names_below(&*changes, &self.lock_of(&server))?);
+        }
+        let mut unheld = names_below(&*changes, &open)?;
+        unheld.retain(|name| !held.contains(name));
+        for name in &unheld {
+            changes.put(&self.held(&self.server, name), MARK)?;
+        }
+        changes.commit()
+    }
+}
+
+fn client_of(name: &RunName) -> &str {
+    name.client.as_deref().unwrap_or(EVERYBODY)
+}
+
+/// The runs below a path, by client and id.
+fn names_below<D: Documents + ?Sized>(documents: &D, path: &[&str]) -> Result<Vec<RunName>, StorageError> {
+    let mut names = Vec::new();
+    for client in documents.children(path)? {
+        for id in documents.children(&[path, &[&client]].concat())? {
+            let client = (client != EVERYBODY).then(|| client.clone());
+            names.push(RunName { client, id });
         }
     }
+    Ok(names)
 }

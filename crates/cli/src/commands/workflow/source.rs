@@ -44,8 +44,8 @@ impl Source {
         if let Some(control) = server_of(&config, &global)? {
             return Ok((Self::Server(control), config));
         }
-        let folder = config.store.as_ref().map(|store| store.path.clone());
-        let data = Data::of(folder.unwrap_or_default());
+        let location = config.store.as_ref().map(forebay_server::config::Store::location);
+        let data = Data::of(location.unwrap_or_default());
         let store = if is_changing {
             data.write_or_make()?
         } else {

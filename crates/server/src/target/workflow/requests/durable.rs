@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_workflow::{Admission, Asker, Progress, RunLookup, RunName, RunRequest, WorkflowFailure};
+use forebay_workflow::{Admission, Asker, Progress, RunName, RunRequest, WorkflowFailure};
 
 use crate::{
     front::{Client, Head},
@@ -42,6 +42,11 @@ impl DurableRunRequest {
         let key = idempotency_key(head).map_err(WorkflowFailure::request)?;
         let prefers = preferences(head);
         Ok((key.is_some() || prefers.respond_async).then_some(Self { key, prefers }))
+    }
+
+    /// Whether the response may be sent before the run is over.
+    pub(super) fn is_async(&self) -> bool {
+        self.prefers.respond_async
     }
 }
 
@@ -83,7 +88,6 @@ pub(super) async fn answer(
         )
         .into());
     };
-    wait_for(kept.begun(), request.deadline, client).await?;
     let name = RunName {
         client: asker.id.map(str::to_owned),
         id: match wish.key {
@@ -91,17 +95,17 @@ pub(super) async fn answer(
             None => format!("{:032x}", random()?),
         },
     };
-    kept.check(&target.runner, asker, &name, &asked)?;
+    wait_for(
+        kept.check(&target.runner, asker, &name, &asked),
+        request.deadline,
+        client,
+    )
+    .await??;
     let deadline = request.arrived + target.runner.timeout_of(&asked.workflow);
     let deadline = deadline.min(request.deadline);
     let id = name.id.clone();
     let Preferences { respond_async, wait } = wish.prefers;
-    let wanted = if respond_async {
-        RunLookup::Later
-    } else {
-        RunLookup::Now
-    };
-    let entry = kept.run(name, asked, wanted)?;
+    let entry = kept.run(name, asked)?;
     if !respond_async {
         let over = wait_for(entry.comes_to(Progress::is_over), deadline, client).await?;
         return ended(&id, over);
@@ -169,7 +173,6 @@ pub(in crate::target::workflow) async fn tell(
         client: asker.id.map(str::to_owned),
         id,
     };
-    wait_for(kept.begun(), request.deadline, client).await?;
     let progress = find(kept, request, &name, &workflow, client).await?;
     Ok(json(200, progress.report(&name.id, &workflow)?.into_bytes()))
 }

@@ -54,6 +54,7 @@ pub(in crate::target::workflow) async fn answer(
             wants_trace: options.trace,
             user: user.map(str::to_owned),
             user_key: request.identity.get().map(User::key),
+            is_promised: wish.is_async(),
             at_ms: now_ms(),
         };
         return durable::answer(target, request, wish, asker, asked, client).await;

@@ -1,0 +1,209 @@
+//! Several servers with one store in a database: they have the same releases, and do each durable run once.
+
+use std::thread;
+
+use forebay_testkit::{Postgres, Server, Setup, postgres::Schema, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    support::metric,
+    workflow_releases::{import, workflow},
+    workflow_runs::{RUNS, accept, post, setup_with, state, told},
+};
+
+fn setup(schema: &Schema, keys: &str) -> Setup {
+    setup_with(&format!("url = \"{}\"", schema.url()), keys)
+}
+
+/// A server on which the workflow `wait` ends at once, and says that it ran there.
+fn quick(schema: &Schema, name: &str) -> Server {
+    let rule = format!("function process() {{ return new ScriptResult(true, {{ by: '{name}' }}); }}");
+    setup(schema, RUNS).file("flows/rules/wait.js", rule).start()
+}
+
+/// Makes the locks of all servers that run now end. Nobody extends them again.
+fn end_locks(schema: &Schema) {
+    schema.run("delete from SCHEMA.locks");
+}
+
+fn keyed(server: &Server, workflow: &str, key: &str, n: u32) -> Value {
+    let response = post(
+        server,
+        workflow,
+        &format!("idempotency-key: {key}\r\n"),
+        &json!({ "n": n }),
+    );
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()["valueMap"].clone()
+}
+
+#[test]
+fn what_is_published_at_one_server_is_in_force_at_all() {
+    let schema = Schema::new();
+    let config = format!(
+        "[store]\nurl = \"{}\"\n[workflow]\nstore = \"Workflow\"\n[[route]]\npath = \"/workflow/*\"\nworkflow = {{}}\n",
+        schema.url()
+    );
+    let servers = [(); 2].map(|()| Setup::new(&config).threads(1).start());
+    let version = |server: &Server| {
+        let response = server.post("/workflow/version", b"{}");
+        response.json()["valueMap"]["version"].as_u64()
+    };
+    for (at, number) in [(0, 1), (1, 2)] {
+        let release = import(&servers[at], number).to_string();
+        workflow(&servers[at], &["publish", &release, "--by", "ada"]);
+        for server in &servers {
+            wait_until("the release", || version(server) == Some(u64::from(number)));
+        }
+    }
+    workflow(&servers[0], &["rollback", "--by", "ada"]);
+    for server in &servers {
+        wait_until("the release before", || version(server) == Some(1));
+    }
+}
+
+#[test]
+fn a_key_is_one_run_whichever_server_is_asked() {
+    let schema = Schema::new();
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 300}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
+    });
+    let start = |_| {
+        setup(&schema, RUNS)
+            .file("flows/slow.json", graph.to_string())
+            .start()
+    };
+    let servers = [0, 1].map(start);
+    let counts: Vec<Value> = thread::scope(|scope| {
+        let asked = (0..6).map(|at| {
+            scope.spawn({
+                let server = &servers[at % 2];
+                move || keyed(server, "slow", "k", 1)["runs"].clone()
+            })
+        });
+        let asked: Vec<_> = asked.collect();
+        asked.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(counts, vec![json!(1); 6]);
+    let other = post(&servers[1], "slow", "idempotency-key: k\r\n", &json!({"n": 2}));
+    assert_eq!(other.status, 422, "{}", other.text());
+    // The state of a run can be asked for anywhere.
+    accept(&servers[0], "wait", "w", &json!({}));
+    assert_eq!(state(&servers[1], "wait", "w"), "running");
+    assert_eq!(servers[1].get("/workflow/count?run=w").status, 404);
+    accept(&servers[1], "wait", "w", &json!({}));
+    assert_eq!(
+        metric(&servers[1], "forebay_workflow_runs_in_flight{workflow=\"wait\"}"),
+        0
+    );
+    let other = post(&servers[1], "wait", "idempotency-key: w\r\n", &json!({"n": 2}));
+    assert_eq!(other.status, 422, "{}", other.text());
+}
+
+#[test]
+fn the_runs_of_a_server_that_dies_are_taken_over_for_those_who_wait_elsewhere_too() {
+    let schema = Schema::new();
+    let mut killed = setup(&schema, RUNS).start();
+    for key in ["a", "b"] {
+        accept(&killed, "wait", key, &json!({"n": 0}));
+    }
+    wait_until("both to run", || {
+        metric(&killed, "forebay_workflow_runs_in_flight{workflow=\"wait\"}") == 2
+    });
+    let owner = Postgres::shared()
+        .admin()
+        .query_one(
+            &schema.filled("select min(owner), count(distinct owner) from SCHEMA.locks"),
+            &[],
+        )
+        .unwrap();
+    assert_eq!(owner.get::<_, i64>(1), 1);
+    let owner: i64 = owner.get(0);
+    let server = quick(&schema, "other");
+    let waited = thread::scope(|scope| {
+        let waits = scope.spawn(|| keyed(&server, "wait", "a", 0));
+        wait_until("the one who waits", || {
+            metric(&server, "forebay_workflow_kept_runs_open") == 1
+        });
+        killed.kill();
+        schema.run(&format!("delete from SCHEMA.locks where owner = {owner}"));
+        waits.join().unwrap()
+    });
+    assert_eq!(waited, json!({"by": "other"}));
+    assert_eq!(told(&server, "wait", "b")["result"]["valueMap"], waited);
+    assert_eq!(metric(&server, "forebay_workflow_kept_runs_open"), 0);
+}
+
+#[test]
+fn what_a_server_leaves_when_it_stops_is_taken_over_at_once() {
+    let schema = Schema::new();
+    let mut stopped = setup(&schema, "runs = { global = \"Runs\", at_a_time = 1 }")
+        .server("drain_max = \"1s\"")
+        .start();
+    for run in 0..4 {
+        accept(&stopped, "slow", &run.to_string(), &json!({"n": run}));
+    }
+    let server = setup(&schema, RUNS).start();
+    stopped.terminate();
+    assert!(stopped.wait().success());
+    for run in 0..4 {
+        let told = told(&server, "slow", &run.to_string());
+        assert_eq!(told["state"], "done", "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_was_suspended_cannot_end_a_run_that_another_one_has_ended() {
+    let schema = Schema::new();
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 500}, {"@type": "PROCESS", "id": "2", "ruleId": "by"}],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
+    });
+    let start = |name: &str| {
+        let rule = format!("function process() {{ return new ScriptResult(true, {{ by: '{name}' }}); }}");
+        setup(&schema, RUNS)
+            .file("flows/slow.json", graph.to_string())
+            .file("flows/rules/by.js", rule)
+            .start()
+    };
+    let suspended = start("first");
+    accept(&suspended, "slow", "k", &json!({}));
+    wait_until("the run", || state(&suspended, "slow", "k") == "running");
+    suspended.process().signal(Signal::STOP);
+    end_locks(&schema);
+    let server = start("second");
+    let ended = told(&server, "slow", "k");
+    suspended.process().signal(Signal::CONT);
+    wait_until("the first to give it up", || {
+        metric(&suspended, "forebay_workflow_kept_runs_open") == 0
+    });
+    for server in [&server, &suspended] {
+        assert_eq!(told(server, "slow", "k"), ended);
+    }
+    assert_eq!(ended["result"]["valueMap"], json!({"by": "second"}));
+}
+
+#[test]
+fn a_server_that_has_lost_its_lock_gives_its_runs_up_and_takes_others_later() {
+    let schema = Schema::new();
+    let first = setup(&schema, RUNS).start();
+    accept(&first, "wait", "w", &json!({}));
+    wait_until("the run", || state(&first, "wait", "w") == "running");
+    end_locks(&schema);
+    let second = quick(&schema, "second");
+    assert_eq!(
+        told(&second, "wait", "w")["result"]["valueMap"],
+        json!({"by": "second"})
+    );
+    wait_until("the first to give it up", || {
+        metric(&first, "forebay_workflow_runs_in_flight{workflow=\"wait\"}") == 0
+    });
+    assert_eq!(
+        told(&first, "wait", "w")["result"]["valueMap"],
+        json!({"by": "second"})
+    );
+    assert_eq!(keyed(&first, "count", "c", 1), json!({"runs": 1}));
+    drop(second);
+}
