@@ -76,11 +76,10 @@ impl<E: Evaluator> DurableRuns<E> {
         }
         if !held_before {
             // Nobody has taken these over meanwhile.
-            let own = self.records.own()?;
-            self.runtime.block_on(self.adopt(own));
+            self.adopt(self.records.own()?);
         }
+        let mut room = self.open_max.saturating_sub(self.open());
         for server in self.records.other_servers()? {
-            let room = self.open_max.saturating_sub(self.open());
             if room == 0 {
                 break;
             }
@@ -93,7 +92,8 @@ impl<E: Evaluator> DurableRuns<E> {
             if !taken.is_empty() {
                 tracing::info!(target: "forebay::workflow", runs = taken.len(), "runs that another server has left are run");
             }
-            self.runtime.block_on(self.adopt(taken));
+            room -= taken.len();
+            self.adopt(taken);
         }
         Ok(())
     }

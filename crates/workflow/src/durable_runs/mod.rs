@@ -135,9 +135,7 @@ impl<E: Evaluator> DurableRuns<E> {
     /// If the storage fails.
     pub fn take_unheld(self: &Arc<Self>) -> Result<(), StorageError> {
         self.records.take_unheld()?;
-        let own = self.records.own()?;
-        let kept_runs = Arc::clone(self);
-        self.runtime.spawn(async move { kept_runs.adopt(own).await });
+        self.adopt(self.records.own()?);
         Ok(())
     }
 
@@ -328,32 +326,35 @@ impl<E: Evaluator> DurableRuns<E> {
     }
 
     /// Runs what has become this server's.
-    async fn adopt(self: &Arc<Self>, names: Vec<RunName>) {
-        for name in names {
-            if let Some(entry) = self.entries.lock().get(&name) {
-                entry.take_over();
-                continue;
+    fn adopt(self: &Arc<Self>, names: Vec<RunName>) {
+        let runs = Arc::clone(self);
+        self.runtime.spawn(async move {
+            for name in names {
+                runs.adopt_one(name).await;
             }
-            // A run that cannot be read does not affect the others.
-            let Some(asked) = self.asked(&name).await else {
-                continue;
-            };
-            let entry = Entry::new(&asked, Progress::Waiting);
-            entry.take_over();
-            drop(asked);
-            match self.entries.lock().entry(name.clone()) {
-                hash_map::Entry::Vacant(place) => {
-                    place.insert(Arc::clone(&entry));
-                }
-                hash_map::Entry::Occupied(other) => {
-                    other.get().take_over();
-                    continue;
-                }
-            }
-            let kept_runs = Arc::clone(self);
-            self.runtime
-                .spawn(async move { kept_runs.see_to(&name, &entry).await });
+        });
+    }
+
+    async fn adopt_one(self: &Arc<Self>, name: RunName) {
+        if let Some(entry) = self.entries.lock().get(&name) {
+            return entry.take_over();
         }
+        // A run that cannot be read does not affect the others.
+        let Some(asked) = self.asked(&name).await else {
+            return;
+        };
+        let entry = Entry::new(&asked, Progress::Waiting);
+        drop(asked);
+        entry.take_over();
+        match self.entries.lock().entry(name.clone()) {
+            hash_map::Entry::Vacant(place) => {
+                place.insert(Arc::clone(&entry));
+            }
+            hash_map::Entry::Occupied(other) => return other.get().take_over(),
+        }
+        let runs = Arc::clone(self);
+        self.runtime
+            .spawn(async move { runs.see_to(&name, &entry).await });
     }
 
     /// Removes the entry: this server has nothing more to do for the run.
@@ -403,6 +404,9 @@ impl<E: Evaluator> DurableRuns<E> {
             }
             // Reads the arguments for each attempt, so that waiting runs do not hold them in memory.
             let Some(asked) = self.asked(name).await else {
+                if *self.is_ending.borrow() || !*self.is_holding.borrow() {
+                    return self.leave(name, entry);
+                }
                 let id = name.id.clone();
                 let refusal = WorkflowFailure::NoSuchRun { id };
                 return self.conclude(name, entry, Progress::Refused(refusal));
