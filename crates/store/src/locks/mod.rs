@@ -102,36 +102,52 @@ impl Locks {
         Ok(true)
     }
 
-    /// Releases one `lock`; `false` if there was none.
+    /// Releases one `lock`; `false` if there was none. After an error it is released too, but in a database others may
+    /// have to wait until it ends by itself.
     pub fn unlock(&mut self, key: &Key) -> Result<bool, StoreError> {
         let wanted = bytes_of(key);
         let own = wanted.last().expect("a path has at least its global");
         if self.held.get(own).is_none_or(|held| held.locked == 0) {
             return Ok(false);
         }
-        // Weakening locks always succeeds.
-        self.change_all(&wanted, |count| *count -= 1)?;
-        Ok(true)
+        let changes = self.changes(&wanted, |count| *count -= 1);
+        // A record that cannot be released is not extended, so that it ends by itself.
+        self.count(&changes);
+        self.records.apply(&changes)
     }
 
-    /// Releases all locks.
+    /// Releases all locks. After an error it can be called again; in a database the locks also end by themselves.
     pub fn unlock_all(&mut self) -> Result<(), StoreError> {
-        let held = std::mem::take(&mut self.held);
-        let all = held.into_iter().map(|(name, before)| LockChange {
-            name,
-            before,
-            after: HeldLock::default(),
-        });
-        self.records.apply(&all.collect::<Vec<_>>()).map(drop)
+        match &self.records {
+            LockRecords::Database(locks) => {
+                self.held.clear();
+                locks.release_all()
+            }
+            LockRecords::File(_) => {
+                let all = self.held.iter().map(|(&name, &before)| LockChange {
+                    name,
+                    before,
+                    after: HeldLock::default(),
+                });
+                self.records.apply(&all.collect::<Vec<_>>())?;
+                self.held.clear();
+                Ok(())
+            }
+        }
     }
 
     /// Takes all names or none, so that an owner never holds some while it waits for others.
     fn try_all(&mut self, wanted: &[u64]) -> Result<bool, StoreError> {
-        self.change_all(wanted, |count| *count += 1)
+        let changes = self.changes(wanted, |count| *count += 1);
+        let taken = self.records.apply(&changes)?;
+        if taken {
+            self.count(&changes);
+        }
+        Ok(taken)
     }
 
-    /// Changes how often a node, which is last, and those above it are held, if nobody else prevents it.
-    fn change_all(&mut self, names: &[u64], change: impl Fn(&mut u32)) -> Result<bool, StoreError> {
+    /// Changes of how often a node, which is last, and those above it are held.
+    fn changes(&self, names: &[u64], change: impl Fn(&mut u32)) -> Vec<LockChange> {
         let changes = names.iter().enumerate().map(|(index, name)| {
             let before = self.held.get(name).copied().unwrap_or_default();
             let mut after = before;
@@ -143,17 +159,16 @@ impl Locks {
             let name = *name;
             LockChange { name, before, after }
         });
-        let changes: Vec<LockChange> = changes.collect();
-        if !self.records.apply(&changes)? {
-            return Ok(false);
-        }
+        changes.collect()
+    }
+
+    fn count(&mut self, changes: &[LockChange]) {
         for LockChange { name, after, .. } in changes {
             match after.hold() {
-                Some(_) => self.held.insert(name, after),
-                None => self.held.remove(&name),
+                Some(_) => self.held.insert(*name, *after),
+                None => self.held.remove(name),
             };
         }
-        Ok(true)
     }
 }
 
