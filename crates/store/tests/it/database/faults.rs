@@ -390,6 +390,34 @@ fn the_log_is_kept_within_its_limit() {
 }
 
 #[test]
+fn a_long_change_that_is_removed_while_the_log_is_read_is_gone_and_not_damaged() {
+    let schema = Home::new();
+    let store = open(schema.path().to_str().unwrap()).unwrap();
+    // So long that it is not listed with the others, but read by itself.
+    for _ in 0..2 {
+        set(&store, "a", &format!("\"{}\"", "x".repeat(100_000))).unwrap();
+    }
+    let mut all_gone = store.changes(0).unwrap();
+    let mut walk = store.changes(0).unwrap();
+    let mut damaged = store.changes(1).unwrap();
+    schema.run("delete from SCHEMA.changes where sequence = 1");
+    let gone = walk.next().unwrap().unwrap_err();
+    assert!(
+        matches!(gone, StoreError::ChangesGone { since: 0, oldest: 2 }),
+        "{gone}"
+    );
+    schema.run("update SCHEMA.changes set bytes = ''");
+    let failed = damaged.next().unwrap().unwrap_err();
+    assert!(matches!(failed, StoreError::Damaged { .. }), "{failed}");
+    schema.run("delete from SCHEMA.changes");
+    let gone = all_gone.next().unwrap().unwrap_err();
+    assert!(
+        matches!(gone, StoreError::ChangesGone { since: 0, oldest: 3 }),
+        "{gone}"
+    );
+}
+
+#[test]
 fn urls_that_are_none_are_refused_without_their_passwords() {
     for (url, reason) in [
         ("postgres://u:secret@h", "no database"),
