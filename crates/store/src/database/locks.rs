@@ -1,10 +1,10 @@
 //! Locks on node names as rows of the database, which end unless their owner extends them.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Weak},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -12,12 +12,15 @@ use parking_lot::{Condvar, Mutex};
 use super::{
     Database,
     error::failed,
-    sql::{BEGIN_WRITING, bigint, bigint_array},
+    sql::{BEGIN_WRITING, bigint, bigint_array, number},
 };
 use crate::error::StoreError;
 
 /// How long a lock lasts after it was last extended: when its owner dies, others wait that long.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
+/// How long its owner counts on it: less, because its clock is not the database's, and what it does under the lock takes
+/// time.
+const HELD_FOR: Duration = LEASE.saturating_sub(Duration::from_secs(1));
 /// How often locks are extended.
 const EXTEND_EVERY: Duration = Duration::from_secs(4);
 
@@ -35,7 +38,8 @@ pub(crate) struct DatabaseLocks {
 #[derive(Debug)]
 struct Leases {
     has_ended: bool,
-    held: HashSet<u64>,
+    /// Each name, and when it lapses unless it is extended before.
+    held: HashMap<u64, Instant>,
 }
 
 impl DatabaseLocks {
@@ -44,7 +48,7 @@ impl DatabaseLocks {
         let owner = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id()) >> 1;
         let leases = Leases {
             has_ended: false,
-            held: HashSet::new(),
+            held: HashMap::new(),
         };
         let leases = Arc::new((Mutex::new(leases), Condvar::new()));
         let (extended, weak) = (Arc::clone(&leases), Arc::downgrade(database));
@@ -84,6 +88,7 @@ impl DatabaseLocks {
         if rows.last().is_none_or(|rows| !rows.rows.is_empty()) {
             return Ok(false);
         }
+        let lapse = Instant::now() + HELD_FOR;
         let taken = lease.run_all(&[
             (
                 &statements.hold,
@@ -93,14 +98,25 @@ impl DatabaseLocks {
             ("commit", &[]),
         ]);
         taken.map_err(|error| self.database.failed(&error))?;
-        let mut leases = self.leases.0.lock();
-        leases.held.extend(names);
+        let taken = names.into_iter().map(|name| (name, lapse));
+        self.leases.0.lock().held.extend(taken);
         Ok(true)
+    }
+
+    /// Forgets everything that is held if some of it has lapsed; returns whether that is so.
+    pub(crate) fn forget_lapsed(&self) -> bool {
+        let mut leases = self.leases.0.lock();
+        let now = Instant::now();
+        let has_lapsed = leases.held.values().any(|lapse| *lapse <= now);
+        if has_lapsed {
+            leases.held.clear();
+        }
+        has_lapsed
     }
 
     /// Releases names. If it fails, they end by themselves.
     pub(crate) fn release(&self, names: &[u64]) -> Result<(), StoreError> {
-        self.leases.0.lock().held.retain(|name| !names.contains(name));
+        self.leases.0.lock().held.retain(|name, _| !names.contains(name));
         let (owner, names) = (bigint(self.owner), bigint_array(names));
         let statement = &self.database.statements.locks.release;
         self.database
@@ -142,9 +158,24 @@ fn extend((leases, changed): &(Mutex<Leases>, Condvar), database: &Weak<Database
         if held.is_empty() {
             continue;
         }
-        let names = bigint_array(&held.into_iter().collect::<Vec<u64>>());
+        let names = bigint_array(&held.keys().copied().collect::<Vec<u64>>());
+        let begun = Instant::now();
         let statement = &database.statements.locks.extend;
         // A failure is followed by other attempts before the locks end.
-        let _ = database.run(&[(statement, &[Some(&owner), Some(&names)])]);
+        let Ok(rows) = database.run(&[(statement, &[Some(&owner), Some(&names)])]) else {
+            continue;
+        };
+        let rows = rows.iter().flat_map(|rows| &rows.rows);
+        let extended: HashSet<u64> = rows.map(|row| number(row.text(0))).collect();
+        let mut now = leases.lock();
+        for (name, before) in held {
+            match now.held.get_mut(&name) {
+                Some(lapse) if extended.contains(&name) => *lapse = (*lapse).max(begun + HELD_FOR),
+                // Its row has ended.
+                Some(lapse) if *lapse == before => *lapse = begun,
+                // It was released meanwhile, or also taken again.
+                _ => {}
+            }
+        }
     }
 }

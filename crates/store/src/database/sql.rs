@@ -162,7 +162,7 @@ impl Statements {
                 release_all: format!("delete from \"{schema}\".locks where owner = $1"),
                 extend: format!(
                     "update \"{schema}\".locks set until = {lease} where owner = $1 and name = any($2::bigint[]) \
-                     and until >= now()"
+                     and until >= now() returning name"
                 ),
             },
         }
