@@ -136,7 +136,12 @@ mod tests {
     fn the_last_commit_of_a_burst_is_noticed_by_its_notification() {
         let schema = Schema::new();
         let other = Store::open(Path::new(&schema.url()), &Options::default()).unwrap();
-        let database = Database::open(&schema.url().parse().unwrap(), &Options::default()).unwrap();
+        // Without a watcher of its own.
+        let options = Options {
+            lead: false,
+            ..Options::default()
+        };
+        let database = Database::open(&schema.url().parse().unwrap(), &options).unwrap();
         let (weak, ended) = (Arc::downgrade(&database), Arc::default());
         let key = Key::global("G").unwrap();
         thread::scope(|scope| {

@@ -111,12 +111,18 @@ fn a_lock_that_was_taken_without_its_owner_knowing_ends_by_itself() {
 #[test]
 fn an_owner_whose_lock_has_gone_holds_nothing() {
     let schema = Home::new();
-    let (_store, mut one, mut other) = owners(&schema);
+    let (store, mut one, mut other) = owners(&schema);
+    let mut unreachable = store.locks().unwrap();
+    assert!(lock(&mut unreachable, "c"));
+    schema.run("create table SCHEMA.kept as select owner from SCHEMA.locks");
     assert!(lock(&mut one, "a") && lock(&mut one, "a") && lock(&mut one, "b"));
-    schema.run("delete from SCHEMA.locks");
+    schema.run("delete from SCHEMA.locks where owner not in (select owner from SCHEMA.kept)");
+    schema.run(REFUSE);
     assert!(lock(&mut other, "a"));
     wait_until("the lapse", || !one.holds(&key("a")));
-    assert!(!one.holds(&key("b")));
+    // The next attempt to extend has found it, sooner than a lock lapses without.
+    assert!(!one.holds(&key("b")) && unreachable.holds(&key("c")));
+    schema.run(ALLOW);
     assert!(!unlock(&mut one, "a") && !unlock(&mut one, "b"));
     assert!(!lock(&mut one, "a"));
     assert!(unlock(&mut other, "a"));
