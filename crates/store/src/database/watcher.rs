@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::{Key, Options, Store};
 
-    const NEVER: [Duration; 2] = [Duration::from_secs(3600); 2];
+    const NEVER: [Duration; 2] = [Duration::from_hours(1); 2];
 
     #[test]
     fn the_last_commit_of_a_burst_is_noticed_by_its_notification() {
