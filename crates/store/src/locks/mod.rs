@@ -7,8 +7,8 @@
 //! the file open by itself. To lock a node is to lock its byte for writing and those of the nodes above it for reading,
 //! with locks that belong to the open file (`F_OFD_SETLK`): when the owner's process dies, however it dies, the
 //! operating system releases them. Two names with the same hash, one pair in 2^63, exclude each other needlessly. In a
-//! database, each byte is a row that ends by itself unless its owner extends it ([`crate::database`]). One that could not extend
-//! its rows in time counts all of its locks as lapsed, a second before others can take them.
+//! database, each byte is a row that ends by itself unless its owner extends it ([`crate::database`]). An owner that
+//! could not extend its rows in time counts all of its locks as lapsed, a second before others can take them.
 
 mod sys;
 
@@ -103,8 +103,8 @@ impl Locks {
         Ok(true)
     }
 
-    /// Whether this owner has locked the node itself and the lock has not lapsed. Does not ask the database: in one, the
-    /// answer stays true for at least a second, unless somebody else removes the lock's row.
+    /// Whether this owner has locked the node itself and the lock has not lapsed. Does not ask the database, in which a
+    /// lock that is held lasts for at least another second, unless somebody else removes its row.
     pub fn holds(&mut self, key: &Key) -> bool {
         self.forget_lapsed();
         let names = bytes_of(key);
@@ -119,7 +119,7 @@ impl Locks {
             return Ok(false);
         }
         let changes = self.changes(&bytes_of(key), |count| *count -= 1);
-        // A record that cannot be released is not extended, so that it ends by itself.
+        // A row that cannot be released is not extended, so that it ends by itself.
         self.count(&changes);
         self.records.apply(&changes)
     }
