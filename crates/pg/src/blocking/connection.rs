@@ -299,14 +299,19 @@ impl Connection {
         self.conversation.transaction()
     }
 
-    /// Waits until the server sends something without having been asked; false if it does not within `wait`.
+    /// Waits until the server sends something without having been asked; false if it does not within `wait`. True at
+    /// once if a notification has arrived with the answers to statements since the last call.
     pub(super) fn hear(&mut self, wait: Duration) -> Result<bool, PgError> {
+        if self.conversation.take_notified() {
+            return Ok(true);
+        }
         let mut buffer = [0; 4096];
         let Some(count) = self.stream.receive(&mut buffer, wait)? else {
             return Ok(false);
         };
         self.received.extend_from_slice(&buffer[..count]);
         self.conversation.receive(&mut self.received, |_| {})?;
+        self.conversation.take_notified();
         Ok(true)
     }
 

@@ -69,7 +69,7 @@ impl BlockingConnection {
     }
 
     /// Waits until the server sends something without having been asked, such as a notification; false if it does not
-    /// before `until`.
+    /// before `until`. True at once if a notification has arrived with the answers to statements since the last call.
     pub fn hear(&mut self, until: Instant) -> Result<bool, PgError> {
         let wait = until.saturating_duration_since(Instant::now());
         if wait.is_zero() {

@@ -146,6 +146,7 @@ pub(crate) enum Transaction {
 pub(crate) struct Conversation<M> {
     exchanges: VecDeque<Exchange<M>>,
     transaction: Transaction,
+    is_notified: bool,
 }
 
 impl<M> Conversation<M> {
@@ -153,6 +154,7 @@ impl<M> Conversation<M> {
         Self {
             exchanges: VecDeque::new(),
             transaction: Transaction::None,
+            is_notified: false,
         }
     }
 
@@ -164,6 +166,11 @@ impl<M> Conversation<M> {
     /// Transaction status after the last finished statement.
     pub(crate) fn transaction(&self) -> Transaction {
         self.transaction
+    }
+
+    /// Whether notifications have arrived since the last call.
+    pub(crate) fn take_notified(&mut self) -> bool {
+        std::mem::take(&mut self.is_notified)
     }
 
     /// Marks of the statements in progress, the one being executed first.
@@ -275,11 +282,11 @@ impl<M> Conversation<M> {
                 self.front()?;
                 give(Event::Complete);
             }
+            Message::NotificationResponse(_) => self.is_notified = true,
             Message::ParseComplete
             | Message::CloseComplete
             | Message::NoData
             | Message::NoticeResponse(_)
-            | Message::NotificationResponse(_)
             | Message::ParameterStatus(_) => {}
             _ => {
                 return Err(PgError::Protocol {

@@ -1,8 +1,8 @@
 //! Notifications for listeners.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use forebay_pg::{Driver, Heard, Listener, Source};
+use forebay_pg::{BlockingConnection, Driver, Heard, Listener, Source};
 use forebay_testkit::Postgres;
 use serde_json::json;
 
@@ -172,4 +172,21 @@ fn handlers_hear_until_they_close() {
         assert_eq!(call(&session, close).await, json!({}));
         assert_eq!(call(&session, hear).await["error"]["code"], "not_open");
     });
+}
+
+#[test]
+fn a_notification_that_came_with_the_answer_to_a_statement_is_heard() {
+    let settings = settings(&Postgres::shared().url(), Driver::Blocking);
+    let mut connection = BlockingConnection::connect(&settings).unwrap();
+    let until = Instant::now() + PATIENCE;
+    // A server sends a connection its own notifications before it is ready for the next statement.
+    for statement in ["listen alone", "notify alone"] {
+        connection.run(&[(statement, &[])], until).remove(0).unwrap();
+    }
+    assert!(connection.hear(until).unwrap());
+    assert!(
+        !connection
+            .hear(Instant::now() + Duration::from_millis(1))
+            .unwrap()
+    );
 }

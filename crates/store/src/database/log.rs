@@ -118,23 +118,27 @@ impl DatabaseWalk {
                 piece: io::Cursor::default(),
             }),
         };
-        let read = ChangeRecord::read(&mut reader, bytes_max, wanted).map_err(|error| {
-            // The reader of the pieces has wrapped the store's own error.
-            error
-                .downcast::<StoreError>()
-                .unwrap_or_else(|error| StoreError::Damaged {
-                    what: format!("change {sequence} in the log cannot be read: {error}"),
-                })
-        })?;
-        let Some(ChangeRecord { step: Some(step), .. }) = read else {
-            return Err(StoreError::Damaged {
-                what: format!("change {sequence} in the log is not what was written"),
-            });
-        };
+        let read = ChangeRecord::read(&mut reader, bytes_max, wanted);
         drop(reader);
-        self.bytes_read += bytes;
-        self.since = sequence;
-        Ok(Some(step))
+        let failure = match read {
+            Ok(Some(ChangeRecord { step: Some(step), .. })) => {
+                self.bytes_read += bytes;
+                self.since = sequence;
+                return Ok(Some(step));
+            }
+            Ok(_) => "is not what was written".to_owned(),
+            // The reader of the pieces has wrapped the store's own error.
+            Err(error) => match error.downcast::<StoreError>() {
+                Ok(error) => return Err(error),
+                Err(error) => format!("cannot be read: {error}"),
+            },
+        };
+        // It may have been removed from the log since it was listed.
+        self.waiting.clear();
+        self.read_on()?;
+        Err(StoreError::Damaged {
+            what: format!("change {sequence} in the log {failure}"),
+        })
     }
 }
 

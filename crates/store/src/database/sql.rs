@@ -72,7 +72,8 @@ impl Statements {
             )
         };
         let several = |limit: &str| format!("case when {limit}::bigint = 1 or {short} then value end");
-        let lease = format!("now() + interval '{lock_seconds} seconds'");
+        // The transaction may have waited for long since its `now()`.
+        let lease = format!("clock_timestamp() + interval '{lock_seconds} seconds'");
         Self {
             create: vec![
                 format!("create schema if not exists \"{schema}\""),
@@ -170,7 +171,8 @@ impl Statements {
                 ),
                 release_all: format!("delete from \"{schema}\".locks where owner = $1"),
                 extend: format!(
-                    "update \"{schema}\".locks set until = {lease} where owner = $1 and until >= now()"
+                    "update \"{schema}\".locks set until = {lease} where owner = $1 and name = any($2::bigint[]) \
+                     and until >= now() returning name"
                 ),
             },
         }

@@ -16,10 +16,9 @@ use forebay_pg::BlockingConnection;
 use super::{Database, commit::CHANNEL, connections::STATEMENT_MAX, error::failed, sql::number};
 use crate::error::StoreError;
 
-/// How often the state is looked at without notifications.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same with notifications, one of which may have been lost with a connection.
-const LOOK_ANYWAY_EVERY: Duration = Duration::from_secs(2);
+/// How often the state is looked at: without notifications, and with them, one of which may have been lost with a
+/// connection.
+const LOOK_EVERY: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 /// How often the log's length is checked.
 const TRIM_EVERY: Duration = Duration::from_secs(10);
 /// Pause after a failure.
@@ -42,7 +41,7 @@ impl Watcher {
             .spawn(move || {
                 while !ended.load(Relaxed) {
                     // A failure is that of the database, which others report.
-                    if watch(&database, &ended, log_bytes_max).is_err() {
+                    if watch(&database, &ended, log_bytes_max, LOOK_EVERY).is_err() {
                         thread::sleep(PAUSE);
                     }
                 }
@@ -62,7 +61,12 @@ impl Drop for Watcher {
 }
 
 /// Watches on one connection, until it breaks or the store is closed.
-fn watch(database: &Weak<Database>, ended: &AtomicBool, log_bytes_max: u64) -> Result<(), StoreError> {
+fn watch(
+    database: &Weak<Database>,
+    ended: &AtomicBool,
+    log_bytes_max: u64,
+    look_every: [Duration; 2],
+) -> Result<(), StoreError> {
     let Some(this) = database.upgrade() else {
         ended.store(true, Relaxed);
         return Ok(());
@@ -73,7 +77,7 @@ fn watch(database: &Weak<Database>, ended: &AtomicBool, log_bytes_max: u64) -> R
         .map_err(failed(&this.address))?;
     let listens = this.announces() && run(&mut connection, &this, &format!("listen {CHANNEL}")).is_ok();
     drop(this);
-    let every = if listens { LOOK_ANYWAY_EVERY } else { LOOK_EVERY };
+    let every = look_every[usize::from(listens)];
     let mut trim_at = Instant::now();
     while !ended.load(Relaxed) {
         let Some(this) = database.upgrade() else {
@@ -90,6 +94,7 @@ fn watch(database: &Weak<Database>, ended: &AtomicBool, log_bytes_max: u64) -> R
         let next = Instant::now() + every;
         while Instant::now() < next && !ended.load(Relaxed) {
             let until = next.min(Instant::now() + NOTICE);
+            // Also what was announced while it looked: that may have been committed after the look.
             let heard = connection
                 .hear(until)
                 .map_err(|error| failed(&address)(super::DatabaseError::of(&error)))?;
@@ -115,4 +120,46 @@ fn run(connection: &mut BlockingConnection, database: &Database, text: &str) -> 
         .remove(0);
     let rows = outcome.map_err(|error| database.failed(&error))?;
     Ok(rows.rows.first().map_or(0, |row| number(row.text(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use forebay_testkit::{postgres::Schema, wait_until};
+
+    use super::*;
+    use crate::{Key, Options, Store};
+
+    const NEVER: [Duration; 2] = [Duration::from_hours(1); 2];
+
+    #[test]
+    fn the_last_commit_of_a_burst_is_noticed_by_its_notification() {
+        let schema = Schema::new();
+        let other = Store::open(Path::new(&schema.url()), &Options::default()).unwrap();
+        // Without a watcher of its own.
+        let options = Options {
+            lead: false,
+            ..Options::default()
+        };
+        let mut database = Database::open(&schema.url().parse().unwrap(), &options).unwrap();
+        // A look takes so long that commits are announced before its answer, which does not contain them.
+        let head = &mut Arc::get_mut(&mut database).unwrap().statements.head;
+        *head = format!("select head.* from ({head}) head, pg_sleep(0.02)");
+        let (weak, ended) = (Arc::downgrade(&database), Arc::default());
+        let key = Key::global("G").unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| watch(&weak, &ended, u64::MAX, NEVER).unwrap());
+            // Ends the thread, also if this panics.
+            let _watcher = Watcher {
+                has_ended: Arc::clone(&ended),
+            };
+            for burst in 1..=20 {
+                for _ in 0..10 {
+                    other.transact(|transaction| transaction.set(&key, b"1")).unwrap();
+                }
+                wait_until("the last commit", || database.last_seen() == burst * 10);
+            }
+        });
+    }
 }

@@ -7,7 +7,8 @@
 //! the file open by itself. To lock a node is to lock its byte for writing and those of the nodes above it for reading,
 //! with locks that belong to the open file (`F_OFD_SETLK`): when the owner's process dies, however it dies, the
 //! operating system releases them. Two names with the same hash, one pair in 2^63, exclude each other needlessly. In a
-//! database, each byte is a row that ends by itself unless its owner extends it ([`crate::database`]).
+//! database, each byte is a row that ends by itself unless its owner extends it ([`crate::database`]). An owner that
+//! could not extend its rows in time counts all of its locks as lapsed, a second before others can take them.
 
 mod sys;
 
@@ -77,11 +78,11 @@ impl Locks {
     }
 
     /// Locks a node. `Ok(false)` if others still held it after `patience`; `None` waits forever.
+    ///
+    /// In a database, the owner's locks lapse when it has not reached the database for 14 seconds: nothing is held then,
+    /// and the next call locks anew.
     pub fn lock(&mut self, key: &Key, patience: Option<Duration>) -> Result<bool, StoreError> {
         let wanted = bytes_of(key);
-        if self.held.len() + wanted.len() > NAMES_MAX {
-            return Err(StoreError::TooManyLocks { max: NAMES_MAX });
-        }
         // A deadline beyond the range of the clock means forever.
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
         let mut pause = match &self.records {
@@ -102,42 +103,72 @@ impl Locks {
         Ok(true)
     }
 
-    /// Whether the node itself is locked.
+    /// Whether this owner has locked the node itself and the lock has not lapsed. Does not ask the database, in which a
+    /// lock that is held lasts for at least another second, unless somebody else removes its row.
     pub fn holds(&mut self, key: &Key) -> bool {
-        let own = bytes_of(key).pop().expect("a path has at least its global");
-        self.held.get(&own).is_some_and(|held| held.locked > 0)
+        self.forget_lapsed();
+        let names = bytes_of(key);
+        let own = names.last().expect("a path has at least its global");
+        self.held.get(own).is_some_and(|held| held.locked > 0)
     }
 
-    /// Releases one `lock`; `false` if there was none.
+    /// Releases one `lock`; `false` if there was none, or if it has lapsed and others may have held it since. After an
+    /// error it is released too, but in a database others may have to wait until it ends by itself.
     pub fn unlock(&mut self, key: &Key) -> Result<bool, StoreError> {
-        let wanted = bytes_of(key);
-        let own = wanted.last().expect("a path has at least its global");
-        if self.held.get(own).is_none_or(|held| held.locked == 0) {
+        if !self.holds(key) {
             return Ok(false);
         }
-        // Weakening locks always succeeds.
-        self.change_all(&wanted, |count| *count -= 1)?;
-        Ok(true)
+        let changes = self.changes(&bytes_of(key), |count| *count -= 1);
+        // A row that cannot be released is not extended, so that it ends by itself.
+        self.count(&changes);
+        self.records.apply(&changes)
     }
 
-    /// Releases all locks.
+    /// Releases all locks. After an error it can be called again; in a database the locks also end by themselves.
     pub fn unlock_all(&mut self) -> Result<(), StoreError> {
-        let held = std::mem::take(&mut self.held);
-        let all = held.into_iter().map(|(name, before)| LockChange {
-            name,
-            before,
-            after: HeldLock::default(),
-        });
-        self.records.apply(&all.collect::<Vec<_>>()).map(drop)
+        match &self.records {
+            LockRecords::Database(locks) => {
+                self.held.clear();
+                locks.release_all()
+            }
+            LockRecords::File(_) => {
+                let all = self.held.iter().map(|(&name, &before)| LockChange {
+                    name,
+                    before,
+                    after: HeldLock::default(),
+                });
+                self.records.apply(&all.collect::<Vec<_>>())?;
+                self.held.clear();
+                Ok(())
+            }
+        }
     }
 
     /// Takes all names or none, so that an owner never holds some while it waits for others.
     fn try_all(&mut self, wanted: &[u64]) -> Result<bool, StoreError> {
-        self.change_all(wanted, |count| *count += 1)
+        self.forget_lapsed();
+        if self.held.len() + wanted.len() > NAMES_MAX {
+            return Err(StoreError::TooManyLocks { max: NAMES_MAX });
+        }
+        let changes = self.changes(wanted, |count| *count += 1);
+        let taken = self.records.apply(&changes)?;
+        if taken {
+            self.count(&changes);
+        }
+        Ok(taken)
     }
 
-    /// Changes how often a node, which is last, and those above it are held, if nobody else prevents it.
-    fn change_all(&mut self, names: &[u64], change: impl Fn(&mut u32)) -> Result<bool, StoreError> {
+    /// Forgets all locks if one of them has lapsed: all of an owner's are extended together.
+    fn forget_lapsed(&mut self) {
+        if let LockRecords::Database(locks) = &self.records
+            && locks.forget_lapsed()
+        {
+            self.held.clear();
+        }
+    }
+
+    /// Changes of how often a node, which is last, and those above it are held.
+    fn changes(&self, names: &[u64], change: impl Fn(&mut u32)) -> Vec<LockChange> {
         let changes = names.iter().enumerate().map(|(index, name)| {
             let before = self.held.get(name).copied().unwrap_or_default();
             let mut after = before;
@@ -149,17 +180,16 @@ impl Locks {
             let name = *name;
             LockChange { name, before, after }
         });
-        let changes: Vec<LockChange> = changes.collect();
-        if !self.records.apply(&changes)? {
-            return Ok(false);
-        }
+        changes.collect()
+    }
+
+    fn count(&mut self, changes: &[LockChange]) {
         for LockChange { name, after, .. } in changes {
             match after.hold() {
-                Some(_) => self.held.insert(name, after),
-                None => self.held.remove(&name),
+                Some(_) => self.held.insert(*name, *after),
+                None => self.held.remove(name),
             };
         }
-        Ok(true)
     }
 }
 

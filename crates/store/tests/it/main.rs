@@ -31,4 +31,5 @@ mod database {
     mod both;
     mod copy;
     mod faults;
+    mod leases;
 }

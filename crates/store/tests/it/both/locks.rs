@@ -49,9 +49,10 @@ fn locks_are_counted() {
     // The node below also needs the locked one, and releases only its own share of it.
     assert!(one.lock(&key(&["a", "b"]), AT_ONCE).unwrap() && one.unlock(&key(&["a", "b"])).unwrap());
     assert!(one.unlock(&node).unwrap());
+    assert!(one.holds(&node) && !one.holds(&key(&[])) && !one.holds(&key(&["a", "b"])));
     assert!(!other.lock(&node, AT_ONCE).unwrap());
     assert!(one.unlock(&node).unwrap());
-    assert!(!one.unlock(&node).unwrap());
+    assert!(!one.holds(&node) && !one.unlock(&node).unwrap());
     assert!(other.lock(&node, AT_ONCE).unwrap());
     other.unlock_all().unwrap();
     assert!(one.lock(&node, AT_ONCE).unwrap());

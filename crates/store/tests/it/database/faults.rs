@@ -9,7 +9,6 @@ use std::{
         atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst},
     },
     thread,
-    time::Duration,
 };
 
 use forebay_store::{
@@ -19,7 +18,7 @@ use forebay_testkit::{Postgres, wait_until};
 
 use super::Home;
 
-fn key(name: &str) -> Key {
+pub(super) fn key(name: &str) -> Key {
     Key::global("G").unwrap().child(name).unwrap()
 }
 
@@ -30,7 +29,7 @@ fn options(lead: bool) -> Options {
     }
 }
 
-fn open(url: &str) -> Result<Store, StoreError> {
+pub(super) fn open(url: &str) -> Result<Store, StoreError> {
     Store::open(&PathBuf::from(url), &options(false))
 }
 
@@ -211,14 +210,14 @@ fn a_statement_that_is_cancelled_while_it_waits_for_a_writer_is_late() {
 
 /// A proxy before a server: what it does with the connections, and how often a client has sent it something.
 #[derive(Default)]
-struct Proxy {
+pub(super) struct Proxy {
     /// 0, [`LOSE_REQUEST`] or [`LOSE_ANSWER`].
-    mode: AtomicU8,
+    pub(super) mode: AtomicU8,
     sent: AtomicUsize,
 }
 
 /// Opens the store of a schema through a proxy.
-fn open_through(schema: &Home) -> (Store, Arc<Proxy>) {
+pub(super) fn open_through(schema: &Home) -> (Store, Arc<Proxy>) {
     let state = Arc::new(Proxy::default());
     let (url, server) = (schema.path().to_str().unwrap(), Postgres::shared().port());
     let through = proxy(server, Arc::clone(&state));
@@ -275,7 +274,7 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
 /// The connection breaks before the server gets what contains the marker.
 const LOSE_REQUEST: u8 = 1;
 /// The connection breaks when the server has committed.
-const LOSE_ANSWER: u8 = 2;
+pub(super) const LOSE_ANSWER: u8 = 2;
 const MARKER: &[u8] = b"the marker";
 
 #[test]
@@ -433,22 +432,31 @@ fn the_log_is_kept_within_its_limit() {
 }
 
 #[test]
-fn a_lock_whose_owner_has_died_ends_by_itself() {
+fn a_long_change_that_is_removed_while_the_log_is_read_is_gone_and_not_damaged() {
     let schema = Home::new();
-    let url = schema.path().to_str().unwrap();
-    let (one, other) = (
-        open(url).unwrap(),
-        open(&format!("{url}&application_name=other")).unwrap(),
+    let store = open(schema.path().to_str().unwrap()).unwrap();
+    // So long that it is not listed with the others, but read by itself.
+    for _ in 0..2 {
+        set(&store, "a", &format!("\"{}\"", "x".repeat(100_000))).unwrap();
+    }
+    let mut all_gone = store.changes(0).unwrap();
+    let mut walk = store.changes(0).unwrap();
+    let mut damaged = store.changes(1).unwrap();
+    schema.run("delete from SCHEMA.changes where sequence = 1");
+    let gone = walk.next().unwrap().unwrap_err();
+    assert!(
+        matches!(gone, StoreError::ChangesGone { since: 0, oldest: 2 }),
+        "{gone}"
     );
-    let (mut dead, mut waiting) = (one.locks().unwrap(), other.locks().unwrap());
-    assert!(dead.lock(&key("a"), Some(Duration::ZERO)).unwrap());
-    assert!(!waiting.lock(&key("a"), Some(Duration::ZERO)).unwrap());
-    // As if it had not been extended for so long.
-    schema.run("update SCHEMA.locks set until = now() - interval '1 second'");
-    assert!(waiting.lock(&key("a"), Some(Duration::ZERO)).unwrap());
-    assert!(!dead.lock(&key("b"), Some(Duration::ZERO)).unwrap() || dead.unlock(&key("b")).unwrap());
-    drop(dead);
-    assert!(waiting.unlock(&key("a")).unwrap());
+    schema.run("update SCHEMA.changes set bytes = ''");
+    let failed = damaged.next().unwrap().unwrap_err();
+    assert!(matches!(failed, StoreError::Damaged { .. }), "{failed}");
+    schema.run("delete from SCHEMA.changes");
+    let gone = all_gone.next().unwrap().unwrap_err();
+    assert!(
+        matches!(gone, StoreError::ChangesGone { since: 0, oldest: 3 }),
+        "{gone}"
+    );
 }
 
 #[test]
