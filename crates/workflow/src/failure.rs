@@ -214,6 +214,11 @@ pub enum WorkflowFailure {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
+    /// The server has lost its lock of the durable runs, so that other servers may have taken this one over.
+    #[error(
+        "this server could not reach the store of durable runs for a while, and leaves its runs to other servers; ask for this one again"
+    )]
+    LeftToOthers,
     /// The storage failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -336,6 +341,7 @@ impl WorkflowFailure {
             | Self::TooManyRuns { .. }
             | Self::Busy { .. }
             | Self::BytesFull { .. }
+            | Self::LeftToOthers
             | Self::Stopping => FailureKind::Overload,
             Self::Timeout { .. } | Self::DeadlinePassed | Self::Time { .. } => FailureKind::Deadline,
             Self::Faulty { .. }

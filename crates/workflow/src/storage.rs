@@ -52,10 +52,16 @@ pub type Fetched<'s> = Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>, Stora
 
 /// Locks on paths, which other processes respect. They are released when this is dropped, or a while after its process has died.
 pub trait NodeLocks: Send {
-    /// Takes the lock of a path, or confirms that it is held; `false` if another process has it.
+    /// Whether the lock of a path is still held: it is lost when the storage cannot be reached for a while.
     ///
     /// # Errors
-    /// If the storage fails: the lock may be lost.
+    /// If the path is none.
+    fn holds(&mut self, path: &[&str]) -> Result<bool, StorageError>;
+
+    /// Takes the lock of a path; `false` if another process has it.
+    ///
+    /// # Errors
+    /// If the storage fails.
     fn try_lock(&mut self, path: &[&str]) -> Result<bool, StorageError>;
 
     /// Releases the lock of a path.

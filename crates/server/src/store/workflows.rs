@@ -131,12 +131,12 @@ impl RunStorage for OpenStore {
 struct StoreLocks(Locks);
 
 impl NodeLocks for StoreLocks {
+    fn holds(&mut self, path: &[&str]) -> Result<bool, StorageError> {
+        Ok(self.0.holds(&key_of(path)?))
+    }
+
     fn try_lock(&mut self, path: &[&str]) -> Result<bool, StorageError> {
-        let key = key_of(path)?;
-        if self.0.holds(&key) {
-            return Ok(true);
-        }
-        self.0.lock(&key, Some(Duration::ZERO)).map_err(failed)
+        self.0.lock(&key_of(path)?, Some(Duration::ZERO)).map_err(failed)
     }
 
     fn unlock(&mut self, path: &[&str]) -> Result<(), StorageError> {

@@ -204,6 +204,9 @@ fn a_server_that_has_lost_its_lock_gives_its_runs_up_and_takes_others_later() {
         told(&first, "wait", "w")["result"]["valueMap"],
         json!({"by": "second"})
     );
-    assert_eq!(keyed(&first, "count", "c", 1), json!({"runs": 1}));
-    drop(second);
+    first.wait_for_log(&["the lock of this server's durable runs is lost"]);
+    wait_until("its lock", || {
+        post(&first, "count", "idempotency-key: c\r\n", &json!({"n": 1})).status == 200
+    });
+    assert_eq!(keyed(&second, "count", "c", 1), json!({"runs": 1}));
 }

@@ -64,19 +64,23 @@ fn hold<E: Evaluator>(
 
 impl<E: Evaluator> DurableRuns<E> {
     fn look(self: &Arc<Self>, locks: &mut dyn NodeLocks) -> Result<(), StorageError> {
-        let held = locks.try_lock(&self.records.own_lock());
-        let holds = matches!(held, Ok(true));
-        let held_before = self.is_holding.send_replace(holds);
-        if held_before && !holds {
-            tracing::warn!(target: "forebay::workflow", "the lock of this server's durable runs is lost: they are left to other servers");
-        }
-        held?;
-        if !holds || *self.is_ending.borrow() {
-            return Ok(());
-        }
-        if !held_before {
-            // Nobody has taken these over meanwhile.
+        let own = self.records.own_lock();
+        if *self.is_holding.borrow() {
+            if !locks.holds(&own)? {
+                // Whoever has had the lock meanwhile has taken the runs over.
+                tracing::warn!(target: "forebay::workflow", "the lock of this server's durable runs is lost: they are left to other servers");
+                self.is_holding.send_replace(false);
+                return Ok(());
+            }
+        } else {
+            if !locks.try_lock(&own)? {
+                return Ok(());
+            }
+            self.is_holding.send_replace(true);
             self.adopt(self.records.own()?);
+        }
+        if *self.is_ending.borrow() {
+            return Ok(());
         }
         let mut room = self.open_max.saturating_sub(self.open());
         for server in self.records.other_servers()? {

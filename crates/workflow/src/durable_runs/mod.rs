@@ -365,7 +365,12 @@ impl<E: Evaluator> DurableRuns<E> {
 
     /// Leaves the run in the store, for another server.
     fn leave(&self, name: &RunName, entry: &Entry) {
-        self.conclude(name, entry, Progress::Refused(WorkflowFailure::Stopping));
+        let reason = if *self.is_ending.borrow() {
+            WorkflowFailure::Stopping
+        } else {
+            WorkflowFailure::LeftToOthers
+        };
+        self.conclude(name, entry, Progress::Refused(reason));
     }
 
     /// The stored request of an accepted run, once the storage can be read; `None` if there is none. Logs an error if it is of another kind.
@@ -476,10 +481,12 @@ impl<E: Evaluator> DurableRuns<E> {
                 Ok(()) => return self.conclude(name, entry, Progress::Over(Arc::new(over))),
                 // Another server has taken the run over, or it was removed from the storage, so that its outcome is of no interest.
                 Err(error) if error.code() == FailureKind::NotFound.code() => {
-                    return match self.records.asked(name).await {
-                        Ok(None) => self.conclude(name, entry, Progress::Over(Arc::new(over))),
-                        _ => self.leave(name, entry),
+                    let over = match self.stored(name).await {
+                        Ok(None) => over,
+                        Ok(Some(Stored::Over(over))) => over,
+                        Ok(Some(Stored::Open(_))) | Err(_) => return self.leave(name, entry),
                     };
+                    return self.conclude(name, entry, Progress::Over(Arc::new(over)));
                 }
                 Err(error) => error,
             };
