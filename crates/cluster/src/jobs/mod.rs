@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use self::attempts::renew;
-use crate::jetstream::{Entry, JetStream, WorkQueue, payload_of};
+use crate::jetstream::{Entry, JetStream, Record, WorkQueue, payload_of};
 
 /// For so long a removed job is remembered, so that a process which has just got its message drops it.
 const REMOVED_KEPT: Duration = Duration::from_hours(1);
@@ -283,8 +283,17 @@ impl ClusterJobs {
         let subject = jetstream.subject(&job_name(id));
         let put = jetstream.put(subject, Some(&entry), Bytes::new(), Some(revision), None);
         if put.await?.is_none() {
-            drop(queue.stream.delete_message(entry.sequence).await);
-            return Err(JobError::Running);
+            match jetstream.get(&job_name(id)).await? {
+                // Another process has got the new message already.
+                Some(Record {
+                    entry: Some(noted), ..
+                }) if noted.sequence == entry.sequence => entry = noted,
+                Some(record) if record.revision != revision => {
+                    drop(queue.stream.delete_message(entry.sequence).await);
+                    return Err(JobError::Running);
+                }
+                _ => return Err(self.contended(id)),
+            }
         }
         let bucket = jetstream.bucket().await?;
         jetstream
