@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::attempts::renew;
 use crate::jetstream::{Entry, JetStream, Record, WorkQueue, payload_of};
 
-/// For so long a removed job is remembered, so that a process which has just got its message drops it.
+/// A removed job is remembered for so long after it was due, so that whoever gets its message drops it.
 const REMOVED_KEPT: Duration = Duration::from_hours(1);
 /// Conditional writes that are tried again because another process was faster.
 const TRIES: usize = 8;
@@ -117,7 +117,7 @@ impl ClusterJobs {
                 self.conclude(&id, attempt, outcome, &policy, now_ms, jitter)
                     .await
             }
-            Change::Remove { id, even_if_over } => self.remove(&id, even_if_over).await,
+            Change::Remove { id, even_if_over } => self.remove(&id, even_if_over, now_ms).await,
             Change::Retry { id } => self.retry(&id, now_ms).await,
             Change::Scheduled { queue, until_ms } => self.put_scheduled(&queue, until_ms).await,
             // JetStream gives the messages of processes that have ended to others.
@@ -159,12 +159,12 @@ impl ClusterJobs {
             digest: new.digest.clone(),
         };
         for _ in 0..TRIES {
-            let known = self.jetstream.get(name).await?;
-            let revision = known.as_ref().map_or(0, |known| known.revision);
-            if let Some(known) = known {
-                let known: KeyRecord =
-                    serde_json::from_slice(&known.payload).map_err(|error| foreign(name, &error))?;
-                if known.digest == own.digest || self.find(&known.id).await?.is_some() {
+            let known = self.known_key(name).await?;
+            let revision = known.as_ref().map_or(0, |(revision, _)| *revision);
+            if let Some((_, known)) = known {
+                // No message may be under the id yet, but one under that of a removed job is dropped.
+                let is_own = known.digest == own.digest && !self.is_removed(&known.id).await?;
+                if is_own || self.find(&known.id).await?.is_some() {
                     return Ok(known);
                 }
             }
@@ -173,6 +173,15 @@ impl ClusterJobs {
             }
         }
         Err(self.contended(&new.id))
+    }
+
+    /// What a client's key stands for, after the revision of that.
+    async fn known_key(&self, name: &str) -> Result<Option<(u64, KeyRecord)>, JobError> {
+        let Some(record) = self.jetstream.get(name).await? else {
+            return Ok(None);
+        };
+        let known = serde_json::from_slice(&record.payload).map_err(|error| foreign(name, &error))?;
+        Ok(Some((record.revision, known)))
     }
 
     async fn put_key(
@@ -223,31 +232,56 @@ impl ClusterJobs {
         Err(self.contended(&name))
     }
 
-    async fn remove(&self, id: &str, even_if_over: bool) -> Result<Changed, JobError> {
+    async fn remove(&self, id: &str, even_if_over: bool, now_ms: u64) -> Result<Changed, JobError> {
+        if is_id(id)
+            && self.is_removed(id).await?
+            && let Some((_, _, job)) = self.waiting(id).await?
+        {
+            self.clear(&job).await?;
+            return Ok(Changed::Nothing);
+        }
         for _ in 0..TRIES {
             let (revision, job) = self.resting(id).await?;
             if job.state.is_over() && !even_if_over {
                 return Err(JobError::Over { state: job.state });
             }
-            let jetstream = &self.jetstream;
-            let subject = jetstream.subject(&job_name(id));
-            let put = jetstream.put(subject, None, Bytes::new(), Some(revision), Some(REMOVED_KEPT));
-            if put.await?.is_none() {
-                continue;
+            let subject = self.jetstream.subject(&job_name(id));
+            let kept = REMOVED_KEPT + Duration::from_millis(job.due_ms.saturating_sub(now_ms));
+            let put = self
+                .jetstream
+                .put(subject, None, Bytes::new(), Some(revision), Some(kept));
+            if put.await?.is_some() {
+                self.clear(&job).await?;
+                return Ok(Changed::Nothing);
             }
-            let bucket = jetstream.bucket().await?;
-            jetstream
-                .purge(&bucket, jetstream.subject(&request_name(id)))
-                .await?;
-            if let Some(key) = &job.key {
-                let name = key_name(&job.queue, job.subject.as_deref(), key);
-                jetstream.purge(&bucket, jetstream.subject(&name)).await?;
-            }
-            let queue = self.queue_of(&job).await?;
-            jetstream.purge(&queue.stream, queue.subject_of(id)).await?;
-            return Ok(Changed::Nothing);
         }
         Err(self.contended(id))
+    }
+
+    async fn is_removed(&self, id: &str) -> Result<bool, JobError> {
+        let record = self.jetstream.get(&job_name(id)).await?;
+        Ok(record.is_some_and(|record| record.entry.is_none()))
+    }
+
+    /// Removes what is left of a removed job: the message last, so that whoever finds it knows what else there may be.
+    async fn clear(&self, job: &Job) -> Result<(), JobError> {
+        let jetstream = &self.jetstream;
+        let bucket = jetstream.bucket().await?;
+        jetstream
+            .purge(&bucket, jetstream.subject(&request_name(&job.id)))
+            .await?;
+        if let Some(key) = &job.key {
+            let name = key_name(&job.queue, job.subject.as_deref(), key);
+            // It may stand for another job since. A purge has no condition, but the next revision may be one that expires at once.
+            if let Some((revision, known)) = self.known_key(&name).await?
+                && known.id == job.id
+            {
+                self.put_key(&name, &known, Some(revision), Some(Duration::ZERO))
+                    .await?;
+            }
+        }
+        let queue = self.queue_of(job).await?;
+        jetstream.purge(&queue.stream, queue.subject_of(&job.id)).await
     }
 
     /// A job that is not running, and the revision of its record.

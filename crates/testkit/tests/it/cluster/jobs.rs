@@ -343,6 +343,28 @@ fn a_key_that_all_front_ends_get_at_once_is_one_job() {
 }
 
 #[test]
+fn a_key_whose_removed_job_has_left_it_behind_stands_for_a_new_job() {
+    let cluster = Cluster::start();
+    let front = cluster.front();
+    wait_for_queue(&front);
+    let fields = "idempotency-key: \"k\"\r\nforebay-delay: 2s\r\n";
+    let keyed = || accept(&front, fields, &json!({ "name": "a" }));
+    let removed = keyed();
+    // So much is done by a front end that dies while it removes a job.
+    let record = format!("$KV.forebay-main-jobs.job.{}", id(&removed));
+    cluster.nats.publish(&record, "");
+    wait_until("the job to be removed", || front.get(&removed).status == 404);
+    let new = keyed();
+    assert_ne!(new, removed);
+    // What is left of it can still be removed, but for the key, which stands for the new one.
+    assert_eq!(jobs(&front, &["drop", id(&removed)]), "jobs removed: 1\n");
+    assert!(!front.command(&["jobs", "drop", id(&removed)]).status.success());
+    assert_eq!(keyed(), new);
+    assert_eq!(over(&front, &new)["state"], "done");
+    assert_eq!(count(&cluster.data, "begin a 1"), 1);
+}
+
+#[test]
 fn a_job_whose_worker_host_dies_runs_on_another_one() {
     let cluster = Cluster::start();
     let pool = format!("{POOL}\nat = \"cluster\"");
