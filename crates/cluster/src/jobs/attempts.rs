@@ -10,7 +10,7 @@ use bytes::Bytes;
 use forebay_jobs::{Candidate, Changed, Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy};
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{ClusterJobs, RunningAttempt, TRIES, is_id, job_name, request_name};
 use crate::jetstream::{Entry, Record, TIMEOUT, content_of, entry_of, payload_of};
@@ -287,27 +287,36 @@ impl ClusterJobs {
     }
 }
 
-/// Renews the leases of all attempts, and reads the figures, until the jobs are dropped.
+/// Renews the leases of all attempts until the jobs are dropped. None waits for another one, or for its own reply, to be renewed in time.
 pub(super) async fn renew(jobs: Weak<ClusterJobs>) {
+    let mut ticks = tokio::time::interval(RENEWAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(RENEWAL).await;
+        ticks.tick().await;
         let Some(jobs) = jobs.upgrade() else { return };
         let held: Vec<_> = jobs.held.lock().values().cloned().collect();
-        let mut renewals = JoinSet::new();
         for held in held {
-            renewals.spawn(async move {
+            tokio::spawn(async move {
                 let asked = Instant::now();
-                // It is asked again before the lease has passed.
-                if held.message.double_ack_with(AckKind::Progress).await.is_ok() {
-                    *held.renewed.lock() = asked;
+                let renewal = held.message.double_ack_with(AckKind::Progress);
+                if let Ok(Ok(())) = tokio::time::timeout(TIMEOUT, renewal).await {
+                    let mut renewed = held.renewed.lock();
+                    *renewed = asked.max(*renewed);
                 }
             });
         }
-        renewals.join_all().await;
+    }
+}
+
+/// Reads the figures until the jobs are dropped.
+pub(super) async fn read_figures(jobs: Weak<ClusterJobs>) {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        let Some(jobs) = jobs.upgrade() else { return };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let figures = jobs.read_figures(now.unwrap_or_default().as_millis() as u64);
-        // Those before stand until they can be read. Leases do not wait for them.
-        drop(tokio::time::timeout(RENEWAL, figures).await);
+        // Those before stand until they can be read.
+        drop(tokio::time::timeout(TIMEOUT, figures).await);
     }
 }
 

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use self::attempts::renew;
+use self::attempts::{read_figures, renew};
 use crate::jetstream::{Entry, JetStream, Record, WorkQueue, payload_of};
 
 /// A removed job is remembered for so long after it was due, so that whoever gets its message drops it.
@@ -71,6 +71,7 @@ impl ClusterJobs {
             figures: Mutex::default(),
         });
         runtime.spawn(renew(Arc::downgrade(&jobs)));
+        runtime.spawn(read_figures(Arc::downgrade(&jobs)));
         jobs
     }
 
