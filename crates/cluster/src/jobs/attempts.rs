@@ -120,20 +120,25 @@ impl ClusterJobs {
         }
         let name = job_name(&accepted.job.id);
         for _ in 0..TRIES {
-            let (revision, mut entry) = match self.jetstream.get(&name).await? {
+            let (revision, mut entry, ttl) = match self.jetstream.get(&name).await? {
                 None => (
                     0,
                     Entry {
                         sequence,
                         ..accepted.clone()
                     },
+                    None,
                 ),
-                Some(Record { entry: None, .. }) => return self.end(&message, AckKind::Ack).await,
+                Some(Record { entry: None, .. }) => {
+                    self.clear(&accepted.job).await?;
+                    return self.end(&message, AckKind::Ack).await;
+                }
                 Some(Record {
                     revision,
                     entry: Some(entry),
+                    ttl,
                     ..
-                }) => (revision, entry),
+                }) => (revision, entry, ttl),
             };
             // A retry by hand has put a new message in the place of this one, or is about to note that this is the new one.
             if sequence < entry.sequence || (sequence > entry.sequence && deliveries > EARLY_DELIVERIES_MAX) {
@@ -143,7 +148,15 @@ impl ClusterJobs {
                 return self.end(&message, SOON).await;
             }
             match entry.job.state {
-                JobState::Done | JobState::Failed => return self.end(&message, AckKind::Ack).await,
+                JobState::Done | JobState::Failed => {
+                    // Whoever ended it may have died, or lost the reply, before the key was to expire with it.
+                    if let (Some(ttl), Some(ended_ms)) = (ttl, entry.job.ended_ms) {
+                        let passed = Duration::from_millis(now_ms.saturating_sub(ended_ms));
+                        self.keep_key(&entry.job, Some(ttl.saturating_sub(passed)))
+                            .await?;
+                    }
+                    return self.end(&message, AckKind::Ack).await;
+                }
                 JobState::Running if self.held.lock().contains_key(&entry.job.id) => {
                     return self.end(&message, AckKind::Progress).await;
                 }

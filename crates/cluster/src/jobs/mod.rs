@@ -169,7 +169,7 @@ impl ClusterJobs {
                     return Ok(known);
                 }
             }
-            if self.put_key(name, &own, Some(revision), None).await? {
+            if self.put_key(name, &own, revision, None).await? {
                 return Ok(own);
             }
         }
@@ -189,12 +189,14 @@ impl ClusterJobs {
         &self,
         name: &str,
         record: &KeyRecord,
-        expected: Option<u64>,
+        revision: u64,
         ttl: Option<Duration>,
     ) -> Result<bool, JobError> {
         let payload = serde_json::to_vec(record).expect("texts become JSON");
         let subject = self.jetstream.subject(name);
-        let put = self.jetstream.put(subject, None, payload.into(), expected, ttl);
+        let put = self
+            .jetstream
+            .put(subject, None, payload.into(), Some(revision), ttl);
         Ok(put.await?.is_some())
     }
 
@@ -203,15 +205,16 @@ impl ClusterJobs {
             .unavailable(format!("`{id}` is changed by other processes all the time"))
     }
 
-    /// Keeps the key of a job for as long as the job.
+    /// Keeps the key of a job for so long from now, or until the job is over. It may stand for another job by now: then it stays as it is.
     async fn keep_key(&self, job: &Job, kept: Option<Duration>) -> Result<(), JobError> {
         let Some(key) = &job.key else { return Ok(()) };
-        let record = KeyRecord {
-            id: job.id.clone(),
-            digest: job.digest.clone(),
-        };
         let name = key_name(&job.queue, job.subject.as_deref(), key);
-        self.put_key(&name, &record, None, kept).await.map(|_| ())
+        if let Some((revision, known)) = self.known_key(&name).await?
+            && known.id == job.id
+        {
+            self.put_key(&name, &known, revision, kept).await?;
+        }
+        Ok(())
     }
 
     async fn put_scheduled(&self, queue: &str, until_ms: u64) -> Result<Changed, JobError> {
@@ -271,16 +274,8 @@ impl ClusterJobs {
         jetstream
             .purge(&bucket, jetstream.subject(&request_name(&job.id)))
             .await?;
-        if let Some(key) = &job.key {
-            let name = key_name(&job.queue, job.subject.as_deref(), key);
-            // It may stand for another job since. A purge has no condition, but the next revision may be one that expires at once.
-            if let Some((revision, known)) = self.known_key(&name).await?
-                && known.id == job.id
-            {
-                self.put_key(&name, &known, Some(revision), Some(Duration::ZERO))
-                    .await?;
-            }
-        }
+        // A purge has no condition, but the next revision of the key may be one that expires at once.
+        self.keep_key(job, Some(Duration::ZERO)).await?;
         let queue = self.queue_of(job).await?;
         jetstream.purge(&queue.stream, queue.subject_of(&job.id)).await
     }
@@ -317,9 +312,15 @@ impl ClusterJobs {
         entry.sequence = put.await?.unwrap_or_default();
         let subject = jetstream.subject(&job_name(id));
         let put = jetstream.put(subject, Some(&entry), Bytes::new(), Some(revision), None);
-        if put.await?.is_none() {
+        if put.await?.is_some() {
+            let bucket = jetstream.bucket().await?;
+            jetstream
+                .purge(&bucket, jetstream.subject(&request_name(id)))
+                .await?;
+            self.keep_key(&entry.job, None).await?;
+        } else {
             match jetstream.get(&job_name(id)).await? {
-                // Another process has got the new message already.
+                // Another process has got the new message already. That happens only to jobs that had no attempt and have nothing in the bucket but a key.
                 Some(Record {
                     entry: Some(noted), ..
                 }) if noted.sequence == entry.sequence => entry = noted,
@@ -330,11 +331,6 @@ impl ClusterJobs {
                 _ => return Err(self.contended(id)),
             }
         }
-        let bucket = jetstream.bucket().await?;
-        jetstream
-            .purge(&bucket, jetstream.subject(&request_name(id)))
-            .await?;
-        self.keep_key(&entry.job, None).await?;
         if let Some((queue, message, _)) = before {
             // It would do no harm: it is older than the one the job names.
             drop(queue.stream.delete_message(message.sequence).await);

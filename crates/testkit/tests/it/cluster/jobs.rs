@@ -11,7 +11,7 @@ use forebay_testkit::{Folder, Server, Setup, blocks, free_port, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Nats, wait_for_hosts};
+use super::{Nats, Stranger, wait_for_hosts};
 use crate::jobs::{
     HANDLER, POOL, accept, answer, count, job, jobs, kill_in_every_state, kill_under_load, metric_of, noted,
     open, over, scheduled, send, wait_for_all, wait_for_note,
@@ -362,6 +362,32 @@ fn a_key_whose_removed_job_has_left_it_behind_stands_for_a_new_job() {
     assert_eq!(keyed(), new);
     assert_eq!(over(&front, &new)["state"], "done");
     assert_eq!(count(&cluster.data, "begin a 1"), 1);
+}
+
+#[test]
+fn a_key_expires_with_its_job_though_the_front_end_that_ended_the_job_is_killed_before_that_is_noted() {
+    let cluster = Cluster::start();
+    let gate = Gate::start(cluster.nats.port);
+    let behind = format!("nats://127.0.0.1:{}", gate.port);
+    let mut killed = cluster
+        .setup_at(&behind, "job_replicas = 1", POOL, DURABLE)
+        .start();
+    wait_for_queue(&killed);
+    let fields = "idempotency-key: \"k\"\r\n";
+    let address = accept(&killed, fields, &json!({ "name": "a", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin a 1");
+    let front = cluster.front();
+    wait_for_queue(&front);
+    let mut keys = Stranger::subscribed(&cluster.nats, "$KV.forebay-main-jobs.key.*");
+    gate.hold("$KV.forebay-main-jobs.key.".to_owned());
+    open(&cluster.data, "go");
+    assert_eq!(over(&front, &address)["state"], "done");
+    killed.kill();
+    while !keys.line().starts_with("Nats-TTL:") {}
+    assert_eq!(
+        accept(&front, fields, &json!({ "name": "a", "gate": "go" })),
+        address
+    );
 }
 
 #[test]

@@ -102,7 +102,10 @@ impl Stranger {
             .set_read_timeout(Some(MESSAGE_TIMEOUT))
             .expect("it is open");
         let mut client = Self(BufReader::new(stream));
-        client.say(format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n").as_bytes());
+        client.say(
+            format!("CONNECT {{\"verbose\":false,\"headers\":true}}\r\nSUB {subject} 1\r\nPING\r\n")
+                .as_bytes(),
+        );
         while client.line() != "PONG" {}
         client
     }
