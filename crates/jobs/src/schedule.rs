@@ -75,6 +75,15 @@ impl CronExpression {
     }
 }
 
+/// The clocks of processes that share a queue differ by less than this.
+const CLOCKS_APART_MAX_MS: u64 = 60_000;
+
+/// Whether the times of a schedule are noted as done up to a time that this clock will reach only in a minute or more: this clock is slow, or
+/// another one was fast.
+pub fn is_ahead(noted_ms: u64, now_ms: u64) -> bool {
+    noted_ms > now_ms.saturating_add(CLOCKS_APART_MAX_MS)
+}
+
 fn offset_at(zone: Tz, time: DateTime<Utc>) -> FixedOffset {
     zone.offset_from_utc_datetime(&time.naive_utc()).fix()
 }

@@ -15,7 +15,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use async_nats::jetstream::Message;
 use bytes::Bytes;
 use forebay_jobs::{
-    Candidate, Change, Changed, Job, JobError, JobState, NewJob, QueueFacts, QueueLimits, name_hash,
+    Candidate, Change, Changed, Job, JobError, JobState, NewJob, QueueFacts, QueueLimits, is_ahead, name_hash,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -221,7 +221,7 @@ impl ClusterJobs {
         let name = schedule_name(queue);
         for _ in 0..TRIES {
             let known = self.scheduled(queue).await?;
-            if known.is_some_and(|(_, known_ms)| known_ms >= until_ms) {
+            if known.is_some_and(|(_, known_ms)| known_ms >= until_ms && !is_ahead(known_ms, until_ms)) {
                 return Ok(Changed::Nothing);
             }
             let revision = known.map_or(0, |(revision, _)| revision);

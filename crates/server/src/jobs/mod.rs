@@ -11,6 +11,7 @@ mod schedule;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    ops::Range,
     pin::Pin,
     sync::Arc,
     time::Duration,
@@ -118,8 +119,8 @@ pub(crate) struct Jobs {
     /// The durable routes in force.
     routes: Mutex<Arc<Vec<Arc<JobRoute>>>>,
     slots: Mutex<Slots>,
-    /// When the schedules of routes are to be looked at next, by the route's name.
-    next_times: Mutex<HashMap<String, u64>>,
+    /// When the schedules of routes were looked at last and are to be looked at next, by the route's name.
+    next_times: Mutex<HashMap<String, Range<u64>>>,
     /// Why jobs could not begin when they were looked at last, which is logged once; empty if they could.
     failure: Mutex<String>,
     /// Attempts in progress, and the task that begins them.
