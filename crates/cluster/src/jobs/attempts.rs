@@ -26,6 +26,7 @@ const KEPT_MIN: Duration = Duration::from_mins(1);
 const SOON: AckKind = AckKind::Nak(Some(Duration::from_secs(1)));
 
 impl ClusterJobs {
+    /// Begins jobs of the first candidate that has any: those of others would have them wait.
     pub(super) async fn begin(
         &self,
         mut candidates: Vec<Candidate>,
@@ -37,15 +38,14 @@ impl ClusterJobs {
         let mut begun = Vec::new();
         let mut failure = None;
         for candidate in &candidates {
-            if let Err(error) = self.begin_of(candidate, room, owner, now_ms, &mut begun).await {
-                failure = Some(error);
+            let asked = self.begin_of(candidate, room, owner, now_ms, &mut begun).await;
+            if !begun.is_empty() {
+                // An error comes again.
+                return Ok(Changed::Begun(begun));
             }
+            failure = asked.err().or(failure);
         }
-        match failure {
-            Some(error) if begun.is_empty() => Err(error),
-            // Those run; an error comes again.
-            _ => Ok(Changed::Begun(begun)),
-        }
+        failure.map_or(Ok(Changed::Begun(begun)), Err)
     }
 
     async fn begin_of(
