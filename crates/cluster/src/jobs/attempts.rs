@@ -115,7 +115,7 @@ impl ClusterJobs {
             tracing::warn!(target: "forebay::cluster", subject = %message.subject, "what somebody has published there is no job");
             return self.end(&message, AckKind::Term).await;
         };
-        if accepted.job.due_ms > now_ms {
+        if !accepted.job.is_due(now_ms) {
             return self.end(&message, until(accepted.job.due_ms, now_ms)).await;
         }
         let name = job_name(&accepted.job.id);
@@ -173,7 +173,7 @@ impl ClusterJobs {
                         continue;
                     }
                 }
-                JobState::Waiting | JobState::Retrying if entry.job.due_ms > now_ms => {
+                JobState::Waiting | JobState::Retrying if !entry.job.is_due(now_ms) => {
                     return self.end(&message, until(entry.job.due_ms, now_ms)).await;
                 }
                 JobState::Waiting | JobState::Retrying => {}
