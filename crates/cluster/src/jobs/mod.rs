@@ -127,6 +127,8 @@ impl ClusterJobs {
     }
 
     async fn accept(&self, mut new: NewJob, limits: QueueLimits, now_ms: u64) -> Result<Changed, JobError> {
+        // Without it no job can begin.
+        self.jetstream.bucket().await?;
         let queue = self.jetstream.queue(&new.queue, limits).await?;
         if let Some(key) = new.key.clone() {
             let name = key_name(&new.queue, new.subject.as_deref(), &key);
