@@ -1,17 +1,12 @@
 //! Durable jobs in JetStream, which all front ends of a cluster share.
 
-use std::{
-    collections::BTreeMap,
-    io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex},
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
 use forebay_testkit::{Folder, Server, Setup, blocks, free_port, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Nats, Stranger, wait_for_hosts};
+use super::{Gate, Nats, Stranger, wait_for_hosts};
 use crate::jobs::{
     HANDLER, POOL, accept, answer, count, job, jobs, kill_in_every_state, kill_under_load, metric_of, noted,
     open, over, scheduled, send, wait_for_all, wait_for_note,
@@ -173,61 +168,10 @@ fn attempts_delays_and_dead_letters_are_those_of_the_store() {
     });
 }
 
-/// Hands everything on between a front end and the broker, until what the front end says has `held` in it: that waits for [`Gate::open`].
-struct Gate {
-    port: u16,
-    held: Arc<Mutex<Option<String>>>,
-    opened: Arc<Condvar>,
-}
-
-impl Gate {
-    fn start(broker: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
-        let (held, opened) = (Arc::new(Mutex::new(None::<String>)), Arc::new(Condvar::new()));
-        let gate = Self {
-            port,
-            held: Arc::clone(&held),
-            opened: Arc::clone(&opened),
-        };
-        std::thread::spawn(move || {
-            for front in listener.incoming().map_while(Result::ok) {
-                let broker = TcpStream::connect(("127.0.0.1", broker)).expect("NATS listens");
-                let (mut said, mut answered) = (front.try_clone().unwrap(), broker.try_clone().unwrap());
-                std::thread::spawn(move || std::io::copy(&mut answered, &mut &front));
-                let (held, opened) = (Arc::clone(&held), Arc::clone(&opened));
-                std::thread::spawn(move || {
-                    let mut bytes = vec![0; 1 << 20];
-                    while let Ok(length @ 1..) = said.read(&mut bytes) {
-                        let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-                        let is_held = |held: &mut Option<String>| {
-                            held.as_ref().is_some_and(|held| text.contains(held.as_str()))
-                        };
-                        drop(opened.wait_while(held.lock().unwrap(), is_held).unwrap());
-                        if (&broker).write_all(&bytes[..length]).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
-        gate
-    }
-
-    fn hold(&self, text: String) {
-        *self.held.lock().unwrap() = Some(text);
-    }
-
-    fn open(&self) {
-        *self.held.lock().unwrap() = None;
-        self.opened.notify_all();
-    }
-}
-
 #[test]
 fn a_retry_by_hand_that_another_front_end_is_faster_to_begin_loses_no_job() {
     let cluster = Cluster::start();
-    let gate = Gate::start(cluster.nats.port);
+    let gate = Gate::start(&cluster.nats);
     let slow = format!("nats://127.0.0.1:{}", gate.port);
     let durable = format!("{DURABLE}, at_a_time = 1");
     let slow = cluster
@@ -367,7 +311,7 @@ fn a_key_whose_removed_job_has_left_it_behind_stands_for_a_new_job() {
 #[test]
 fn a_key_expires_with_its_job_though_the_front_end_that_ended_the_job_is_killed_before_that_is_noted() {
     let cluster = Cluster::start();
-    let gate = Gate::start(cluster.nats.port);
+    let gate = Gate::start(&cluster.nats);
     let behind = format!("nats://127.0.0.1:{}", gate.port);
     let mut killed = cluster
         .setup_at(&behind, "job_replicas = 1", POOL, DURABLE)
