@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // A test cluster of three machines, each a network namespace of its own, on one bridge: three NATS servers, two front ends, three worker hosts, and
-// PostgreSQL with a synchronous standby. Requests come from outside while one fault follows another; then the histories are checked:
+// PostgreSQL with a synchronous standby. Durable jobs are in JetStream, in three copies. Requests come from outside while one fault follows another;
+// then the histories are checked:
 //
 // - whatever was acknowledged (a row or a run by 200, a durable job by 202) is there afterwards;
 // - no job of a route that is not idempotent has begun twice: each run leaves a line;
@@ -141,9 +142,7 @@ listen = "127.0.0.1:0"
 
 [cluster]
 nats = "${machines.map(({ ip }) => `nats://${ip}:4222`).join(',')}"
-
-[store]
-path = "data"
+job_replicas = 3
 
 [sql.main]
 url = "postgres://postgres@${DATABASE_IP}/postgres?sslmode=disable"

@@ -25,6 +25,8 @@ use crate::{
 
 /// Shortest interval between two announcements.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
+/// A host that drains for a shorter time does not wait for a successor.
+const SUCCESSION_MIN: Duration = Duration::from_secs(1);
 /// Maximum number of front ends that use a pool at a time.
 const FRONTS_MAX: usize = 1_024;
 
@@ -34,7 +36,8 @@ pub(crate) struct Host {
     id: String,
     name: String,
     pub(crate) mailbox: Rc<LocalMailbox>,
-    draining: watch::Receiver<bool>,
+    /// Once it drains: when it ends at the latest.
+    draining: watch::Receiver<Option<tokio::time::Instant>>,
 }
 
 /// A pool that front ends use.
@@ -46,7 +49,10 @@ pub(crate) struct Served {
 }
 
 impl Host {
-    pub(crate) fn new(mailbox: Rc<LocalMailbox>, draining: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(
+        mailbox: Rc<LocalMailbox>,
+        draining: watch::Receiver<Option<tokio::time::Instant>>,
+    ) -> Self {
         let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             id: random_id(),
@@ -57,12 +63,18 @@ impl Host {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+        self.draining.borrow().is_some()
     }
 
     async fn drains(&self) {
         // The thread keeps the sender.
-        let _ = self.draining.clone().wait_for(|draining| *draining).await;
+        let _ = self.draining.clone().wait_for(Option::is_some).await;
+    }
+
+    /// Whether it ends so soon that no successor can be waited for.
+    fn ends_soon(&self) -> bool {
+        let soon = tokio::time::Instant::now() + SUCCESSION_MIN;
+        self.draining.borrow().is_some_and(|deadline| deadline < soon)
     }
 }
 
@@ -98,7 +110,7 @@ struct Serving<'a> {
     announced: Announcement,
     announced_at: Instant,
     /// Whether front ends are told that the host drains. Until then it only has no room, so that jobs wait for a successor that has just
-    /// announced itself.
+    /// announced itself, if there is time for that.
     is_leaving: bool,
 }
 
@@ -140,7 +152,7 @@ impl<'a> Serving<'a> {
             tokio::select! {
                 biased;
                 () = sleep_until((self.announced_at + pause).into()) => {
-                    self.is_leaving = drains_since.is_some_and(|since: Instant| since.elapsed() >= INTERVAL);
+                    self.is_leaving |= drains_since.is_some_and(|since: Instant| since.elapsed() >= INTERVAL);
                     if !is_due || self.is_news() {
                         self.announce().await;
                     }
@@ -158,6 +170,7 @@ impl<'a> Serving<'a> {
                 Some(_) = self.senders.join_next() => {}
                 () = self.host.drains(), if drains_since.is_none() => {
                     drains_since = Some(Instant::now());
+                    self.is_leaving = self.host.ends_soon();
                     self.served.borrow().pool.end_connections();
                     self.announce().await;
                 }

@@ -22,6 +22,7 @@ use std::{
 
 use async_nats::{
     Client, HeaderMap,
+    header::NATS_MESSAGE_TTL,
     jetstream::{
         self, Context, ErrorCode,
         consumer::{AckPolicy, PullConsumer, pull},
@@ -61,6 +62,8 @@ pub(crate) struct Record {
     /// `None`: it was removed, or the record is no job.
     pub(crate) entry: Option<Entry>,
     pub(crate) payload: Bytes,
+    /// For how long it is kept from when it was written; `None`: until it is removed.
+    pub(crate) ttl: Option<Duration>,
 }
 
 /// The work queue of a route.
@@ -299,6 +302,10 @@ impl JetStream {
             revision: message.sequence,
             entry: entry_of(&message.headers),
             payload: message.payload,
+            ttl: message.headers.get(NATS_MESSAGE_TTL).and_then(|seconds| {
+                let seconds = seconds.as_str().parse().ok()?;
+                Some(Duration::from_secs(seconds))
+            }),
         }))
     }
 

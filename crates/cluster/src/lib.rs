@@ -32,6 +32,7 @@ use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot, watch},
     task::{JoinSet, LocalSet, spawn_local},
+    time::{Instant, error::Elapsed, timeout_at},
 };
 
 use self::{
@@ -58,8 +59,8 @@ enum Order {
     Attach(Pool),
     /// Let front ends use this pool, in the place of an earlier one of its name.
     Serve(Served),
-    /// Finish what front ends have asked for, accept no more, and say so then.
-    Drain(oneshot::Sender<()>),
+    /// Finish what front ends have asked for, accept no more, and say so then. The process waits until this time.
+    Drain(Instant, oneshot::Sender<()>),
 }
 
 impl Cluster {
@@ -119,12 +120,13 @@ impl Cluster {
         self.order(Order::Serve(Served { pool, limits }));
     }
 
-    /// Accepts no more jobs from front ends, and waits until they know and have got everything that they had asked for.
-    pub async fn drain(&self) {
+    /// Accepts no more jobs from front ends, and waits until they know and have got everything that they had asked for; the error is that the
+    /// deadline has passed before.
+    pub async fn drain(&self, deadline: Instant) -> Result<(), Elapsed> {
         let (done, is_done) = oneshot::channel();
-        self.order(Order::Drain(done));
+        self.order(Order::Drain(deadline, done));
         // The thread ends only with this handle.
-        let _ = is_done.await;
+        timeout_at(deadline, is_done).await.map(drop)
     }
 
     fn order(&self, order: Order) {
@@ -139,7 +141,7 @@ async fn run(
     mailbox: Option<Rc<LocalMailbox>>,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) {
-    let draining = watch::Sender::new(false);
+    let draining = watch::Sender::new(None);
     let host = mailbox.map(|mailbox| Rc::new(Host::new(mailbox, draining.subscribe())));
     let mut served = HashMap::<String, watch::Sender<Served>>::new();
     let mut serving = JoinSet::new();
@@ -177,8 +179,8 @@ async fn run(
                     serving.spawn_local(abort_on_panic("host of a pool", running));
                 }
             },
-            Some(Order::Drain(done)) => {
-                draining.send_replace(true);
+            Some(Order::Drain(deadline, done)) => {
+                draining.send_replace(Some(deadline));
                 drained = Some(done);
             }
         }

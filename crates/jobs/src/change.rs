@@ -3,7 +3,7 @@
 use forebay_store::{Read, Transaction};
 
 use crate::{
-    Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy,
+    Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy, is_ahead,
     tree::{self, Totals, find, key, place, place_of_key, read, write, write_content},
 };
 
@@ -94,7 +94,7 @@ pub enum Change {
         /// The job's id.
         id: String,
     },
-    /// Notes that the times of a queue's schedule have had their jobs.
+    /// Notes that the times of a queue's schedule have had their jobs. A later time that is noted stays, unless it [`is_ahead`].
     Scheduled {
         /// Name of the queue.
         queue: String,
@@ -194,8 +194,10 @@ impl Change {
                 Ok(Changed::Job(Box::new(job)))
             }
             Self::Scheduled { queue, until_ms } => {
-                let known = tree::scheduled_ms(transaction, queue)?.unwrap_or_default();
-                write(transaction, &key(&["schedule", queue])?, &known.max(*until_ms))?;
+                let known = tree::scheduled_ms(transaction, queue)?;
+                let known = known.filter(|known_ms| !is_ahead(*known_ms, *until_ms));
+                let until_ms = known.unwrap_or_default().max(*until_ms);
+                write(transaction, &key(&["schedule", queue])?, &until_ms)?;
                 Ok(Changed::Nothing)
             }
             Self::Recover { owner } => recover(transaction, owner, now_ms),

@@ -171,6 +171,11 @@ impl Job {
         }
     }
 
+    /// Whether it may begin. One that was accepted without a delay does not wait for this clock if that of whoever accepted it is ahead.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms <= now_ms.max(self.accepted_ms)
+    }
+
     /// Begins an attempt.
     pub fn begin(&mut self, owner: &str, now_ms: u64) {
         self.state = JobState::Running;
@@ -366,6 +371,15 @@ mod tests {
             job.conclude(outcome, &POLICY, 0, 0.5);
             assert_eq!(job.due_ms, due_ms);
         }
+    }
+
+    #[test]
+    fn a_job_without_a_delay_does_not_wait_for_a_clock_that_is_behind() {
+        let mut job = job();
+        (job.accepted_ms, job.due_ms) = (60_000, 60_000);
+        assert!(job.is_due(0));
+        job.due_ms = 60_001;
+        assert!(!job.is_due(60_000) && job.is_due(60_001));
     }
 
     #[test]

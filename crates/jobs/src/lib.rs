@@ -19,7 +19,7 @@ mod tree;
 
 pub use change::{Candidate, Change, Changed, NewJob, QueueLimits};
 pub use job::{BACKOFF_MAX, FAILED_KEPT, Job, JobState, Outcome, Policy};
-pub use schedule::{CronExpression, Schedule, TimeZone};
+pub use schedule::{CronExpression, Schedule, TimeZone, is_ahead};
 pub use slots::Slots;
 pub use tree::{GLOBAL, QueueFacts, due_ms, find, list, queues, request, response, scheduled_ms};
 

@@ -582,7 +582,7 @@ impl Shared {
             .cluster
             .as_ref()
             .filter(|_| self.services.role == Role::WorkerHost)
-            && tokio::time::timeout_at(deadline, cluster.drain()).await.is_err()
+            && cluster.drain(deadline).await.is_err()
         {
             tracing::warn!(target: "forebay::server", "jobs of front ends are left after drain_max and are cut off");
         }

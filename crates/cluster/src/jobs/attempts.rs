@@ -10,7 +10,7 @@ use bytes::Bytes;
 use forebay_jobs::{Candidate, Changed, Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy};
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{ClusterJobs, RunningAttempt, TRIES, is_id, job_name, request_name};
 use crate::jetstream::{Entry, Record, TIMEOUT, content_of, entry_of, payload_of};
@@ -26,6 +26,7 @@ const KEPT_MIN: Duration = Duration::from_mins(1);
 const SOON: AckKind = AckKind::Nak(Some(Duration::from_secs(1)));
 
 impl ClusterJobs {
+    /// Begins jobs of the first candidate that has any: those of others would have them wait.
     pub(super) async fn begin(
         &self,
         mut candidates: Vec<Candidate>,
@@ -37,15 +38,14 @@ impl ClusterJobs {
         let mut begun = Vec::new();
         let mut failure = None;
         for candidate in &candidates {
-            if let Err(error) = self.begin_of(candidate, room, owner, now_ms, &mut begun).await {
-                failure = Some(error);
+            let asked = self.begin_of(candidate, room, owner, now_ms, &mut begun).await;
+            if !begun.is_empty() {
+                // An error comes again.
+                return Ok(Changed::Begun(begun));
             }
+            failure = asked.err().or(failure);
         }
-        match failure {
-            Some(error) if begun.is_empty() => Err(error),
-            // Those run; an error comes again.
-            _ => Ok(Changed::Begun(begun)),
-        }
+        failure.map_or(Ok(Changed::Begun(begun)), Err)
     }
 
     async fn begin_of(
@@ -115,25 +115,30 @@ impl ClusterJobs {
             tracing::warn!(target: "forebay::cluster", subject = %message.subject, "what somebody has published there is no job");
             return self.end(&message, AckKind::Term).await;
         };
-        if accepted.job.due_ms > now_ms {
+        if !accepted.job.is_due(now_ms) {
             return self.end(&message, until(accepted.job.due_ms, now_ms)).await;
         }
         let name = job_name(&accepted.job.id);
         for _ in 0..TRIES {
-            let (revision, mut entry) = match self.jetstream.get(&name).await? {
+            let (revision, mut entry, ttl) = match self.jetstream.get(&name).await? {
                 None => (
                     0,
                     Entry {
                         sequence,
                         ..accepted.clone()
                     },
+                    None,
                 ),
-                Some(Record { entry: None, .. }) => return self.end(&message, AckKind::Ack).await,
+                Some(Record { entry: None, .. }) => {
+                    self.clear(&accepted.job).await?;
+                    return self.end(&message, AckKind::Ack).await;
+                }
                 Some(Record {
                     revision,
                     entry: Some(entry),
+                    ttl,
                     ..
-                }) => (revision, entry),
+                }) => (revision, entry, ttl),
             };
             // A retry by hand has put a new message in the place of this one, or is about to note that this is the new one.
             if sequence < entry.sequence || (sequence > entry.sequence && deliveries > EARLY_DELIVERIES_MAX) {
@@ -143,7 +148,15 @@ impl ClusterJobs {
                 return self.end(&message, SOON).await;
             }
             match entry.job.state {
-                JobState::Done | JobState::Failed => return self.end(&message, AckKind::Ack).await,
+                JobState::Done | JobState::Failed => {
+                    // Whoever ended it may have died, or lost the reply, before the key was to expire with it.
+                    if let (Some(ttl), Some(ended_ms)) = (ttl, entry.job.ended_ms) {
+                        let passed = Duration::from_millis(now_ms.saturating_sub(ended_ms));
+                        self.keep_key(&entry.job, Some(ttl.saturating_sub(passed)))
+                            .await?;
+                    }
+                    return self.end(&message, AckKind::Ack).await;
+                }
                 JobState::Running if self.held.lock().contains_key(&entry.job.id) => {
                     return self.end(&message, AckKind::Progress).await;
                 }
@@ -160,7 +173,7 @@ impl ClusterJobs {
                         continue;
                     }
                 }
-                JobState::Waiting | JobState::Retrying if entry.job.due_ms > now_ms => {
+                JobState::Waiting | JobState::Retrying if !entry.job.is_due(now_ms) => {
                     return self.end(&message, until(entry.job.due_ms, now_ms)).await;
                 }
                 JobState::Waiting | JobState::Retrying => {}
@@ -287,27 +300,36 @@ impl ClusterJobs {
     }
 }
 
-/// Renews the leases of all attempts, and reads the figures, until the jobs are dropped.
+/// Renews the leases of all attempts until the jobs are dropped. None waits for another one, or for its own reply, to be renewed in time.
 pub(super) async fn renew(jobs: Weak<ClusterJobs>) {
+    let mut ticks = tokio::time::interval(RENEWAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(RENEWAL).await;
+        ticks.tick().await;
         let Some(jobs) = jobs.upgrade() else { return };
         let held: Vec<_> = jobs.held.lock().values().cloned().collect();
-        let mut renewals = JoinSet::new();
         for held in held {
-            renewals.spawn(async move {
+            tokio::spawn(async move {
                 let asked = Instant::now();
-                // It is asked again before the lease has passed.
-                if held.message.double_ack_with(AckKind::Progress).await.is_ok() {
-                    *held.renewed.lock() = asked;
+                let renewal = held.message.double_ack_with(AckKind::Progress);
+                if let Ok(Ok(())) = tokio::time::timeout(TIMEOUT, renewal).await {
+                    let mut renewed = held.renewed.lock();
+                    *renewed = asked.max(*renewed);
                 }
             });
         }
-        renewals.join_all().await;
+    }
+}
+
+/// Reads the figures until the jobs are dropped.
+pub(super) async fn read_figures(jobs: Weak<ClusterJobs>) {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        let Some(jobs) = jobs.upgrade() else { return };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let figures = jobs.read_figures(now.unwrap_or_default().as_millis() as u64);
-        // Those before stand until they can be read. Leases do not wait for them.
-        drop(tokio::time::timeout(RENEWAL, figures).await);
+        // Those before stand until they can be read.
+        drop(tokio::time::timeout(TIMEOUT, figures).await);
     }
 }
 

@@ -15,16 +15,16 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use async_nats::jetstream::Message;
 use bytes::Bytes;
 use forebay_jobs::{
-    Candidate, Change, Changed, Job, JobError, JobState, NewJob, QueueFacts, QueueLimits, name_hash,
+    Candidate, Change, Changed, Job, JobError, JobState, NewJob, QueueFacts, QueueLimits, is_ahead, name_hash,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use self::attempts::renew;
-use crate::jetstream::{Entry, JetStream, WorkQueue, payload_of};
+use self::attempts::{read_figures, renew};
+use crate::jetstream::{Entry, JetStream, Record, WorkQueue, payload_of};
 
-/// For so long a removed job is remembered, so that a process which has just got its message drops it.
+/// A removed job is remembered for so long after it was due, so that whoever gets its message drops it.
 const REMOVED_KEPT: Duration = Duration::from_hours(1);
 /// Conditional writes that are tried again because another process was faster.
 const TRIES: usize = 8;
@@ -71,6 +71,7 @@ impl ClusterJobs {
             figures: Mutex::default(),
         });
         runtime.spawn(renew(Arc::downgrade(&jobs)));
+        runtime.spawn(read_figures(Arc::downgrade(&jobs)));
         jobs
     }
 
@@ -117,7 +118,7 @@ impl ClusterJobs {
                 self.conclude(&id, attempt, outcome, &policy, now_ms, jitter)
                     .await
             }
-            Change::Remove { id, even_if_over } => self.remove(&id, even_if_over).await,
+            Change::Remove { id, even_if_over } => self.remove(&id, even_if_over, now_ms).await,
             Change::Retry { id } => self.retry(&id, now_ms).await,
             Change::Scheduled { queue, until_ms } => self.put_scheduled(&queue, until_ms).await,
             // JetStream gives the messages of processes that have ended to others.
@@ -126,6 +127,8 @@ impl ClusterJobs {
     }
 
     async fn accept(&self, mut new: NewJob, limits: QueueLimits, now_ms: u64) -> Result<Changed, JobError> {
+        // Without it no job can begin.
+        self.jetstream.bucket().await?;
         let queue = self.jetstream.queue(&new.queue, limits).await?;
         if let Some(key) = new.key.clone() {
             let name = key_name(&new.queue, new.subject.as_deref(), &key);
@@ -159,32 +162,43 @@ impl ClusterJobs {
             digest: new.digest.clone(),
         };
         for _ in 0..TRIES {
-            let known = self.jetstream.get(name).await?;
-            let revision = known.as_ref().map_or(0, |known| known.revision);
-            if let Some(known) = known {
-                let known: KeyRecord =
-                    serde_json::from_slice(&known.payload).map_err(|error| foreign(name, &error))?;
-                if known.digest == own.digest || self.find(&known.id).await?.is_some() {
+            let known = self.known_key(name).await?;
+            let revision = known.as_ref().map_or(0, |(revision, _)| *revision);
+            if let Some((_, known)) = known {
+                // No message may be under the id yet, but one under that of a removed job is dropped.
+                let is_own = known.digest == own.digest && !self.is_removed(&known.id).await?;
+                if is_own || self.find(&known.id).await?.is_some() {
                     return Ok(known);
                 }
             }
-            if self.put_key(name, &own, Some(revision), None).await? {
+            if self.put_key(name, &own, revision, None).await? {
                 return Ok(own);
             }
         }
         Err(self.contended(&new.id))
     }
 
+    /// What a client's key stands for, after the revision of that.
+    async fn known_key(&self, name: &str) -> Result<Option<(u64, KeyRecord)>, JobError> {
+        let Some(record) = self.jetstream.get(name).await? else {
+            return Ok(None);
+        };
+        let known = serde_json::from_slice(&record.payload).map_err(|error| foreign(name, &error))?;
+        Ok(Some((record.revision, known)))
+    }
+
     async fn put_key(
         &self,
         name: &str,
         record: &KeyRecord,
-        expected: Option<u64>,
+        revision: u64,
         ttl: Option<Duration>,
     ) -> Result<bool, JobError> {
         let payload = serde_json::to_vec(record).expect("texts become JSON");
         let subject = self.jetstream.subject(name);
-        let put = self.jetstream.put(subject, None, payload.into(), expected, ttl);
+        let put = self
+            .jetstream
+            .put(subject, None, payload.into(), Some(revision), ttl);
         Ok(put.await?.is_some())
     }
 
@@ -193,22 +207,23 @@ impl ClusterJobs {
             .unavailable(format!("`{id}` is changed by other processes all the time"))
     }
 
-    /// Keeps the key of a job for as long as the job.
+    /// Keeps the key of a job for so long from now, or until the job is over. It may stand for another job by now: then it stays as it is.
     async fn keep_key(&self, job: &Job, kept: Option<Duration>) -> Result<(), JobError> {
         let Some(key) = &job.key else { return Ok(()) };
-        let record = KeyRecord {
-            id: job.id.clone(),
-            digest: job.digest.clone(),
-        };
         let name = key_name(&job.queue, job.subject.as_deref(), key);
-        self.put_key(&name, &record, None, kept).await.map(|_| ())
+        if let Some((revision, known)) = self.known_key(&name).await?
+            && known.id == job.id
+        {
+            self.put_key(&name, &known, revision, kept).await?;
+        }
+        Ok(())
     }
 
     async fn put_scheduled(&self, queue: &str, until_ms: u64) -> Result<Changed, JobError> {
         let name = schedule_name(queue);
         for _ in 0..TRIES {
             let known = self.scheduled(queue).await?;
-            if known.is_some_and(|(_, known_ms)| known_ms >= until_ms) {
+            if known.is_some_and(|(_, known_ms)| known_ms >= until_ms && !is_ahead(known_ms, until_ms)) {
                 return Ok(Changed::Nothing);
             }
             let revision = known.map_or(0, |(revision, _)| revision);
@@ -223,31 +238,48 @@ impl ClusterJobs {
         Err(self.contended(&name))
     }
 
-    async fn remove(&self, id: &str, even_if_over: bool) -> Result<Changed, JobError> {
+    async fn remove(&self, id: &str, even_if_over: bool, now_ms: u64) -> Result<Changed, JobError> {
+        if is_id(id)
+            && self.is_removed(id).await?
+            && let Some((_, _, job)) = self.waiting(id).await?
+        {
+            self.clear(&job).await?;
+            return Ok(Changed::Nothing);
+        }
         for _ in 0..TRIES {
             let (revision, job) = self.resting(id).await?;
             if job.state.is_over() && !even_if_over {
                 return Err(JobError::Over { state: job.state });
             }
-            let jetstream = &self.jetstream;
-            let subject = jetstream.subject(&job_name(id));
-            let put = jetstream.put(subject, None, Bytes::new(), Some(revision), Some(REMOVED_KEPT));
-            if put.await?.is_none() {
-                continue;
+            let subject = self.jetstream.subject(&job_name(id));
+            let kept = REMOVED_KEPT + Duration::from_millis(job.due_ms.saturating_sub(now_ms));
+            let put = self
+                .jetstream
+                .put(subject, None, Bytes::new(), Some(revision), Some(kept));
+            if put.await?.is_some() {
+                self.clear(&job).await?;
+                return Ok(Changed::Nothing);
             }
-            let bucket = jetstream.bucket().await?;
-            jetstream
-                .purge(&bucket, jetstream.subject(&request_name(id)))
-                .await?;
-            if let Some(key) = &job.key {
-                let name = key_name(&job.queue, job.subject.as_deref(), key);
-                jetstream.purge(&bucket, jetstream.subject(&name)).await?;
-            }
-            let queue = self.queue_of(&job).await?;
-            jetstream.purge(&queue.stream, queue.subject_of(id)).await?;
-            return Ok(Changed::Nothing);
         }
         Err(self.contended(id))
+    }
+
+    async fn is_removed(&self, id: &str) -> Result<bool, JobError> {
+        let record = self.jetstream.get(&job_name(id)).await?;
+        Ok(record.is_some_and(|record| record.entry.is_none()))
+    }
+
+    /// Removes what is left of a removed job: the message last, so that whoever finds it knows what else there may be.
+    async fn clear(&self, job: &Job) -> Result<(), JobError> {
+        let jetstream = &self.jetstream;
+        let bucket = jetstream.bucket().await?;
+        jetstream
+            .purge(&bucket, jetstream.subject(&request_name(&job.id)))
+            .await?;
+        // A purge has no condition, but the next revision of the key may be one that expires at once.
+        self.keep_key(job, Some(Duration::ZERO)).await?;
+        let queue = self.queue_of(job).await?;
+        jetstream.purge(&queue.stream, queue.subject_of(&job.id)).await
     }
 
     /// A job that is not running, and the revision of its record.
@@ -282,15 +314,25 @@ impl ClusterJobs {
         entry.sequence = put.await?.unwrap_or_default();
         let subject = jetstream.subject(&job_name(id));
         let put = jetstream.put(subject, Some(&entry), Bytes::new(), Some(revision), None);
-        if put.await?.is_none() {
-            drop(queue.stream.delete_message(entry.sequence).await);
-            return Err(JobError::Running);
+        if put.await?.is_some() {
+            let bucket = jetstream.bucket().await?;
+            jetstream
+                .purge(&bucket, jetstream.subject(&request_name(id)))
+                .await?;
+            self.keep_key(&entry.job, None).await?;
+        } else {
+            match jetstream.get(&job_name(id)).await? {
+                // Another process has got the new message already. That happens only to jobs that had no attempt and have nothing in the bucket but a key.
+                Some(Record {
+                    entry: Some(noted), ..
+                }) if noted.sequence == entry.sequence => entry = noted,
+                Some(record) if record.revision != revision => {
+                    drop(queue.stream.delete_message(entry.sequence).await);
+                    return Err(JobError::Running);
+                }
+                _ => return Err(self.contended(id)),
+            }
         }
-        let bucket = jetstream.bucket().await?;
-        jetstream
-            .purge(&bucket, jetstream.subject(&request_name(id)))
-            .await?;
-        self.keep_key(&entry.job, None).await?;
         if let Some((queue, message, _)) = before {
             // It would do no harm: it is older than the one the job names.
             drop(queue.stream.delete_message(message.sequence).await);

@@ -9,7 +9,7 @@ use std::{
 
 use forebay_jobs::{
     Candidate, Change, Changed, Content, FAILED_KEPT, GLOBAL, Job, JobError, JobState, NewJob, Outcome,
-    Policy, QueueLimits, due_ms, find, list, queues, request, response,
+    Policy, QueueLimits, due_ms, find, list, queues, request, response, scheduled_ms,
 };
 use forebay_store::{Durability, Key, Options, Range, Read as _, Store};
 
@@ -331,6 +331,22 @@ fn a_dead_letter_is_kept_listed_and_can_be_retried_and_removed() {
     assert!(matches!(queue.retry("b", 12), Err(JobError::NotFound { .. })));
     assert_eq!(request(&queue.store.snapshot().unwrap(), "b").unwrap(), None);
     assert!(queue.listed(&JobState::ALL) == ["a"]);
+}
+
+#[test]
+fn the_times_of_a_schedule_that_had_their_jobs_only_grow_unless_a_clock_was_wrong() {
+    let queue = Queue::new();
+    let note = |until_ms| {
+        let of = "q".to_owned();
+        let change = Change::Scheduled { queue: of, until_ms };
+        queue.make(&change, until_ms).unwrap();
+        scheduled_ms(&queue.store.snapshot().unwrap(), "q").unwrap()
+    };
+    assert_eq!(note(70_000), Some(70_000));
+    assert_eq!(note(10_000), Some(70_000));
+    assert_eq!(note(9_999), Some(9_999));
+    assert_eq!(note(u64::MAX), Some(u64::MAX));
+    assert_eq!(note(10_000), Some(10_000));
 }
 
 #[test]

@@ -20,6 +20,10 @@ impl JobStorage for Arc<ClusterJobs> {
         }))
     }
 
+    fn begins_together(&self) -> bool {
+        false
+    }
+
     fn find<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Job>> {
         Box::pin(async move { Ok(ClusterJobs::find(self, id).await?) })
     }

@@ -11,6 +11,7 @@ mod schedule;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    ops::Range,
     pin::Pin,
     sync::Arc,
     time::Duration,
@@ -48,6 +49,11 @@ pub(crate) trait JobStorage: fmt::Debug + Send + Sync + 'static {
 
     /// Makes a change, which is on disk when the future resolves. A future that is dropped before the change has begun cancels it.
     fn change(&self, change: Change) -> Result<Changing, Refusal>;
+
+    /// Whether one change begins jobs of several queues. Otherwise each is asked alone, so that no job waits for the answer of another queue.
+    fn begins_together(&self) -> bool {
+        true
+    }
 
     /// The job of this id, if it is kept.
     fn find<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Job>>;
@@ -118,8 +124,8 @@ pub(crate) struct Jobs {
     /// The durable routes in force.
     routes: Mutex<Arc<Vec<Arc<JobRoute>>>>,
     slots: Mutex<Slots>,
-    /// When the schedules of routes are to be looked at next, by the route's name.
-    next_times: Mutex<HashMap<String, u64>>,
+    /// When the schedules of routes were looked at last and are to be looked at next, by the route's name.
+    next_times: Mutex<HashMap<String, Range<u64>>>,
     /// Why jobs could not begin when they were looked at last, which is logged once; empty if they could.
     failure: Mutex<String>,
     /// Attempts in progress, and the task that begins them.
@@ -291,10 +297,14 @@ impl Jobs {
                 Err(refusal) => failure = refusal.to_string(),
             }
         }
-        for (pool, routes) in pools {
-            match self.begin_in(pool, &routes).await {
-                Ok(ms) => next_ms = next_ms.min(ms),
-                Err(refusal) => failure = refusal.to_string(),
+        let is_together = self.storage.begins_together();
+        for (pool, mut routes) in pools {
+            routes.sort_by_key(|route| route.rank);
+            for routes in routes.chunk_by(|_, _| is_together) {
+                match self.begin_in(pool, routes).await {
+                    Ok(ms) => next_ms = next_ms.min(ms),
+                    Err(refusal) => failure = refusal.to_string(),
+                }
             }
         }
         let mut known = self.failure.lock();

@@ -9,6 +9,7 @@ use std::{
 use forebay_testkit::wait_until;
 use forebay_wire::{FrameType, Header, Split, put_frame, split_frame};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::{Nats, PATIENT, Stranger, announce, config, front, host, host_id, hosts, node, wait_for_hosts};
 use crate::support::{ONE_WORKER, TOOLBOX, open, wait_for_note};
@@ -69,6 +70,28 @@ fn what_a_killed_host_was_running_fails_or_runs_again_elsewhere() {
     open(&third, "gate");
     assert_eq!(again.response().status, 200, "what may run twice");
     assert_eq!(front.get("/pid").status, 200);
+}
+
+#[test]
+fn a_host_that_has_little_time_to_drain_takes_its_leave_at_once() {
+    let nats = Nats::start();
+    let mut announced = Stranger::subscribed(&nats, "forebay.main.api.hosts");
+    let host = node(&nats.url(), TOOLBOX, ONE_WORKER).server("drain_max = \"500ms\"");
+    let host = host.work_on("api").start();
+    let mut wait_for_room = |has_room: bool| {
+        loop {
+            let announcement = serde_json::from_str(&announced.line()).unwrap_or(Value::Null);
+            if announcement["room"]
+                .as_u64()
+                .is_some_and(|room| (room > 0) == has_room)
+            {
+                return announcement["draining"] == true;
+            }
+        }
+    };
+    assert!(!wait_for_room(true));
+    host.terminate();
+    assert!(wait_for_room(false));
 }
 
 #[test]

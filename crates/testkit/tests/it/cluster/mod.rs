@@ -9,8 +9,9 @@ mod requests;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{Shutdown, TcpStream},
+    net::{Shutdown, TcpListener, TcpStream},
     process::{Command, Stdio},
+    sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
 
@@ -91,6 +92,60 @@ impl Nats {
     }
 }
 
+/// Hands everything on between a front end and the broker, until what the front end says has `held` in it: that waits for [`Gate::open`].
+struct Gate {
+    port: u16,
+    held: Arc<Mutex<Option<String>>>,
+    opened: Arc<Condvar>,
+}
+
+impl Gate {
+    fn start(nats: &Nats) -> Self {
+        let broker = nats.port;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let (held, opened) = (Arc::new(Mutex::new(None::<String>)), Arc::new(Condvar::new()));
+        let gate = Self {
+            port,
+            held: Arc::clone(&held),
+            opened: Arc::clone(&opened),
+        };
+        std::thread::spawn(move || {
+            for front in listener.incoming().map_while(Result::ok) {
+                let broker = TcpStream::connect(("127.0.0.1", broker)).expect("NATS listens");
+                let mut said = front.try_clone().expect("it is open");
+                let mut answered = broker.try_clone().expect("it is open");
+                std::thread::spawn(move || std::io::copy(&mut answered, &mut &front));
+                let (held, opened) = (Arc::clone(&held), Arc::clone(&opened));
+                std::thread::spawn(move || {
+                    let mut bytes = vec![0; 1 << 20];
+                    while let Ok(length @ 1..) = said.read(&mut bytes) {
+                        let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                        let is_held = |held: &mut Option<String>| {
+                            held.as_ref().is_some_and(|held| text.contains(held.as_str()))
+                        };
+                        let held = held.lock().expect("nobody panics");
+                        drop(opened.wait_while(held, is_held).expect("nobody panics"));
+                        if (&broker).write_all(&bytes[..length]).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        gate
+    }
+
+    fn hold(&self, text: String) {
+        *self.held.lock().expect("nobody panics") = Some(text);
+    }
+
+    fn open(&self) {
+        *self.held.lock().expect("nobody panics") = None;
+        self.opened.notify_all();
+    }
+}
+
 /// A client of NATS that says what no process of ours would say.
 struct Stranger(BufReader<TcpStream>);
 
@@ -102,7 +157,10 @@ impl Stranger {
             .set_read_timeout(Some(MESSAGE_TIMEOUT))
             .expect("it is open");
         let mut client = Self(BufReader::new(stream));
-        client.say(format!("CONNECT {{\"verbose\":false}}\r\nSUB {subject} 1\r\nPING\r\n").as_bytes());
+        client.say(
+            format!("CONNECT {{\"verbose\":false,\"headers\":true}}\r\nSUB {subject} 1\r\nPING\r\n")
+                .as_bytes(),
+        );
         while client.line() != "PONG" {}
         client
     }
