@@ -20,8 +20,9 @@ const CORES = availableParallelism();
 const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
 const LONGEST_FIRST = ['cli/it', 'python'];
-/** What no clock judges runs beside all others, on the time that these leave. */
-const BESIDE = ['store/it, on disk', 'store/it', 'lint'];
+/** What no clock judges has the lowest priority, and runs on the time that others leave: beside all, or beside those that run alone. */
+const BESIDE_ALL = ['lint'];
+const BESIDE_ALONE = ['store/it, on disk', 'store/it'];
 /** Suites that start many processes and hold them to deadlines: one at a time, those with the tightest limits last, when least runs beside. */
 const ALONE = ['testkit/it', 'node', 'bun', 'cli/it, timed', 'testkit/it, timed', 'load/it', 'bench', 'store/it, timed'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
@@ -149,7 +150,7 @@ const finish = async (suite) => {
     suite.tests.push({ name: `${suite.name}: ${name}`, seconds });
     if (!passed) suite.failures.push({ name, output });
   };
-  const command = BESIDE.includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
+  const command = [...BESIDE_ALL, ...BESIDE_ALONE].includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
   const { code, errors } = await run(command, { ...suite, onLine: (line) => suite.read(line, suite) });
   const used = cpu() - counted;
   counted += used;
@@ -181,14 +182,19 @@ const suites = [
 ]
   .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))
   .sort((a, b) => rank(a) - rank(b));
-const queue = suites.filter(({ name }) => !ALONE.includes(name) && !BESIDE.includes(name));
+const named = (names) => names.flatMap((wanted) => suites.filter(({ name }) => name === wanted));
+const queue = suites.filter(({ name }) => ![...ALONE, ...BESIDE_ALL, ...BESIDE_ALONE].includes(name));
 const oneByOne = async (queue) => {
   for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
 };
-const beside = Promise.all(suites.filter(({ name }) => BESIDE.includes(name)).map(finish));
+const beside = named(BESIDE_ALL).map(finish);
 await Promise.all(Array.from({ length: CORES }, () => oneByOne(queue)));
-await oneByOne(ALONE.flatMap((alone) => suites.filter(({ name }) => name === alone)));
-await beside;
+const [first, ...alone] = named(ALONE);
+// It leaves no time to others.
+if (first) await finish(first);
+beside.push(...named(BESIDE_ALONE).map(finish));
+await oneByOne(alone);
+await Promise.all(beside);
 
 const slowest = suites.flatMap(({ tests }) => tests).sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
 if (slowest.length > 0) console.log('\nThe slowest tests:');
