@@ -1,4 +1,4 @@
-//! What a cache is told.
+//! The `Cache-Control` field.
 
 #![no_main]
 

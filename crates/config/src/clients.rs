@@ -46,7 +46,7 @@ section! {
         region: String = "us-east-1",
         /// The bucket.
         bucket: String,
-        /// Who asks.
+        /// The access key id of requests.
         access_key: String,
         /// The name of the environment variable that has the secret of `access_key`.
         secret_key: Secret,
@@ -65,13 +65,13 @@ section! {
         /// How connections are encrypted: after their first words (`starttls`; a server that does not offer that is refused), from the
         /// beginning, or not at all. The server has a certificate of an authority that the system trusts.
         tls: MailTls = "starttls",
-        /// Who sends, for servers that want to know; with `password` alone, and not with `tls = "none"`.
+        /// The user name, for servers that ask for one. It needs `password`, and TLS.
         user: Option<String>,
         /// The name of the environment variable that has the password of `user`.
         password: Option<Secret>,
         /// The sender of every message: `shop@example.org`, or `Shop <shop@example.org>`.
         from: MailSender,
-        /// Who may be written to: addresses, `*@example.org` for all of a domain, or `*` for everybody.
+        /// Permitted recipients: addresses, `*@example.org` for all of a domain, or `*` for any.
         to: MailRecipients as at_least(1),
         /// Connections of each executor thread. A message has one to itself.
         connections_max: usize as integer(1, 1_000) = "4" => "the next message waits",
@@ -92,7 +92,7 @@ section! {
         brokers: Vec<KafkaBroker> as at_least(1),
         /// Connections are encrypted; brokers have certificates of an authority that the system trusts.
         tls: bool = "false",
-        /// Who connects (SASL PLAIN); with `password` and `tls = true` alone.
+        /// The user name (SASL PLAIN). It needs `password` and `tls = true`.
         user: Option<String>,
         /// The name of the environment variable that has the password of `user`.
         password: Option<Secret>,
@@ -100,7 +100,7 @@ section! {
         client_id: String = "forebay",
         /// Topics that may be published to.
         topics: Vec<String> as at_least(1),
-        /// Who has to have written a record until it is acknowledged: all replicas that keep up, or the leader of its partition.
+        /// The replicas that must have a record before it is acknowledged: all that are in sync, or the leader of its partition.
         acks: KafkaAcks = "all",
         /// Connections of each executor thread. A request has one to itself.
         connections_max: usize as integer(1, 1_000) = "8" => "the next request waits",

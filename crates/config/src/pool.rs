@@ -30,10 +30,10 @@ section! {
         at: At = "here",
         /// The program of a worker process.
         worker: Worker as group(Worker::KEYS),
-        /// What the worker speaks. `framed`: binary frames. `jsonl`: one JSON object a line, on standard input and output. `wabur`: the
+        /// The protocol of the workers. `framed`: binary frames. `jsonl`: one JSON object a line, on standard input and output. `wabur`: the
         /// messages of a WABuR controller, on the same. See `docs/guide/stdio.md`.
         protocol: Protocol = "framed",
-        /// What the worker's messages go through: an inherited `socket`, or standard input and output. `framed` may have either, `socket`
+        /// The connection to a worker: an inherited `socket`, or standard input and output. `framed` may have either, `socket`
         /// unless it says otherwise; the other protocols have `stdio`.
         link: Option<Link>,
         /// Longest body and longest message where `protocol` is `jsonl` or `wabur`: they have no pieces. A worker that writes a longer
@@ -44,7 +44,7 @@ section! {
         compat: Compat = "none",
         /// How many processes.
         workers: Workers,
-        /// What a client is known by, if all its requests are for one worker, such as for handlers that keep sessions in memory: `cookie`, which
+        /// Sends all requests of a client to one worker, for handlers that keep sessions in memory. Identifies the client by: `cookie`, which
         /// the server sets, its `address`, or the name of a header field (for requests without it the address). A request waits for
         /// its worker even if another one is free. When a worker ends, its clients move, and no others. All `workers.max` run from the start.
         sticky: Option<Sticky>,
@@ -98,7 +98,7 @@ section! {
         handler: Option<String>,
         /// A program that speaks the worker protocol, and its arguments.
         command: Option<Vec<String>> as at_least(1),
-        /// What runs the handler. `auto`: Python for `.py` and `module:object`, for others Node when it is installed, else Bun.
+        /// The runtime of the handler. `auto`: Python for `.py` and `module:object`, for others Node when it is installed, else Bun.
         /// `FOREBAY_NODE` and `FOREBAY_BUN` name an executable; otherwise it is looked for in `PATH`, Bun first in `node_modules/.bin` of
         /// the configuration's folder and of those above.
         runtime: RuntimeChoice = "auto",
@@ -171,7 +171,7 @@ words! {
 }
 
 words! {
-    /// What runs a handler.
+    /// The runtime of a handler.
     pub(crate) enum RuntimeChoice {
         /// By the handler's name and what is installed.
         Auto = "auto",
@@ -199,7 +199,7 @@ words! {
 }
 
 words! {
-    /// What becomes of a path with encoded slashes, which a WSGI or ASGI application cannot tell from plain ones.
+    /// Treatment of a path with encoded slashes, which a WSGI or ASGI application cannot tell from plain ones.
     pub enum EncodedSlashes {
         /// The response is 400.
         Refuse = "refuse",
@@ -262,7 +262,7 @@ words! {
     }
 }
 
-/// What a client is known by that stays with one worker.
+/// How a client that stays with one worker is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sticky {
     /// A cookie that the server sets.

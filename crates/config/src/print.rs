@@ -16,7 +16,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// What a section prints. `path` matters to one with tables below it.
+    /// The printed form of a section. `path` matters to one with tables below it.
     pub(crate) fn of<T: Section>(path: String, section: &T) -> Self {
         let mut table = Self {
             path,

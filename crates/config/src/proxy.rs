@@ -58,7 +58,7 @@ section! {
     /// `proxy.NAME.check`
     #[rules(check_path)]
     for HealthCheck {
-        /// What is asked for. A server is up if it answers with a status below 400.
+        /// The path of the request. A server is up if it answers with a status below 400.
         path: String,
         /// The time from an answer to the next request.
         interval: Duration as TIMEOUT = "5s",

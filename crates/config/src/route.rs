@@ -57,14 +57,14 @@ section! {
         /// Pages of other origins whose scripts may read the answers. The server then answers preflight requests itself, so handlers must
         /// not send such headers.
         cors: Option<Cors>,
-        /// Who is answered: clients that prove who they are in one of these ways, each the NAME of an `[auth.NAME]`. If the route's policies have
+        /// Accepted ways of authentication, each the NAME of an `[auth.NAME]`; a client needs one of them. If the route's policies have
         /// the key, too, only the ways that are in all of these lists are accepted. Without the key here and there, everybody is answered.
         auth: Vec<String> as names("auth") = "" => "401 with `WWW-Authenticate`",
-        /// What a client must be allowed to do, each of these and of the `scopes` of its policies.
+        /// Scopes that the client must have: all of these, and all of the `scopes` of the route's policies.
         scopes: Vec<String> = "" => "403",
         /// Replaces `server.compress` here.
         compress: Compress | "server.compress",
-        /// What answers.
+        /// The target that answers requests.
         target: Target as group(Target::KEYS),
         /// Narrows `server.deadline`.
         deadline: Duration as TIMEOUT | "server.deadline" => "504",
@@ -255,7 +255,7 @@ pub struct Files {
 pub struct ProxyRoute {
     /// A key of [`Config::proxies`](crate::Config::proxies).
     pub proxy: String,
-    /// What the servers get in the place of the path before the pattern's `*`.
+    /// Replaces the path before the pattern's `*` in requests to the servers.
     pub upstream_path: Option<String>,
 }
 

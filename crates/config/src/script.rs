@@ -50,15 +50,15 @@ section! {
         /// Whether each call has an engine of its own, so that nothing that one leaves behind, in globals or modules, is there for another.
         /// Executors do all of them, and each costs the loading of the script.
         isolated: bool = "false",
-        /// What bounds fetches.
+        /// Limits of `fetch`.
         fetch: FetchLimits as group(FetchLimits::KEYS),
-        /// What it may reach; nothing that is not named here.
+        /// The systems that the script may reach; no others.
         allow: ScriptAllow,
     }
 }
 
 section! {
-    /// What bounds the fetches of a call.
+    /// Limits of the `fetch` requests of a call.
     pub struct FetchLimits {
         /// From the start of a `fetch` to the end of what answers it, redirects included.
         fetch_time_max: Duration as TIMEOUT = "5s" => "the `fetch`, or what reads its answer, fails with a `TimeoutError`",
@@ -70,7 +70,7 @@ section! {
 }
 
 section! {
-    /// What scripts and rules may reach.
+    /// The systems that scripts and rules may reach.
     #[rules(ScriptAllow::rules)]
     #[derive(Default)]
     pub struct ScriptAllow {

@@ -32,7 +32,7 @@ use crate::print::Table;
 
 /// A type whose fields are the keys of a table.
 pub(crate) trait Section: Sized {
-    /// What the section is for, as the lines of a doc comment.
+    /// The purpose of the section, as the lines of a doc comment.
     const ABOUT: &'static str;
     const KEYS: &'static [Key];
 
@@ -44,7 +44,7 @@ pub(crate) trait Section: Sized {
 
 /// A type of a key's value.
 pub(crate) trait Setting: Sized {
-    /// What such a key accepts if its declaration does not say more.
+    /// The values that such a key accepts unless its declaration says more.
     const KIND: Kind;
     /// The default if the declaration has none.
     const DEFAULT: Default = Default::Required;

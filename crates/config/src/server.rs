@@ -121,7 +121,7 @@ section! {
 }
 
 section! {
-    /// What is logged, how and where.
+    /// Level, format and destination of the log.
     #[check(Log::check)]
     pub struct Log {
         /// `error`, `warn`, `info`, `debug` or `trace`; also per target, as in `info,forebay::pool=debug`.
@@ -175,7 +175,7 @@ words! {
     pub enum Compress {
         /// None.
         Off = "off",
-        /// Those that hold no secret of one user beside text that another one chose.
+        /// Responses that hold no secret of one user beside text that another user chose.
         Public = "public",
         /// All whose type becomes shorter.
         Always = "always",

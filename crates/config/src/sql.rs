@@ -69,7 +69,7 @@ section! {
         /// Statements that are one transaction: all of them take effect, or none. The last one's result is the answer. What stood in the
         /// way of another transaction (SQLSTATE 40001, 40P01) is run again, four times at most.
         statements: Option<Vec<SqlStatement>> as at_least(1),
-        /// What `statements` see of other transactions, as the database's manual has it.
+        /// The isolation level of transactions with several `statements`, as in the database's manual.
         isolation: Isolation = "read committed",
         /// Parameters that a request may leave out: they are null then. One that is missing and not listed here is answered with 400.
         optional: Vec<String> = "",

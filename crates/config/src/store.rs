@@ -30,8 +30,8 @@ section! {
         /// several hosts with commas between them, of which the one that can be written is used. `?schema=NAME` names the schema of its
         /// tables, which are made when they are not there (`forebay`); the other parameters are those of `sql.NAME.url`.
         url: Option<DatabaseUrl>,
-        /// What a commit waits for. `sync`: for a flush of its own; `group`: for a flush that it shares with others; `relaxed`: for
-        /// nothing, so that a power cut can take the last `flush_interval`.
+        /// When a commit is confirmed. `sync`: after a flush of its own; `group`: after a flush that it shares with others; `relaxed`: at
+        /// once, so that a power cut can take the last `flush_interval`.
         durability: Durability = "group",
         /// Longest time in which a relaxed commit is not on the disk.
         flush_interval: Duration as duration(1, MINUTE) = "20ms",

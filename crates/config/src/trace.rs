@@ -22,7 +22,7 @@ section! {
         share: f64 = "1.0",
         /// Header fields of what is posted; a secret is best `${NAME}`.
         headers: Vec<(String, Secret)>,
-        /// What traces call this server: `service.name`.
+        /// The name of this server in traces: `service.name`.
         service: String = "forebay",
         /// Spans that may wait for the collector. Those of a request for which there is no room are dropped, and counted in
         /// `forebay_trace_spans_total`; the request itself goes on.

@@ -56,11 +56,11 @@ section! {
         logs: Option<PathBuf>,
         /// When such a file is renamed and begun anew; read when the server starts, or with another folder.
         logs_rotate: LogRotation,
-        /// What bounds fetches.
+        /// Limits of `fetch`.
         fetch: FetchLimits as group(FetchLimits::KEYS),
         /// Bytes that a program which rules run writes to standard output, and as many to standard error.
         process_output_max: u64 as size(KIB, GIB) = "1MiB" => "the program is ended, and what waits for it fails",
-        /// What rules may reach; nothing that is not named here.
+        /// The systems that rules may reach; no others.
         allow: WorkflowAllow,
         /// `[workflow.clients.ID]`: who may have workflows run, and how many. Without any, everybody may, and the ids and secrets of
         /// requests are not looked at.
@@ -74,10 +74,10 @@ section! {
 }
 
 section! {
-    /// What rules may reach.
+    /// The systems that rules may reach.
     #[derive(Default)]
     pub struct WorkflowAllow {
-        /// What scripts may reach, too.
+        /// Systems that scripts may reach, too.
         common: ScriptAllow as group(ScriptAllow::KEYS),
         /// Servers of Redis: NAMEs of `[redis.NAME]`. Locks are in the first.
         redis: Vec<String> as names("redis") = "",
@@ -140,11 +140,11 @@ section! {
     pub struct WorkflowRuns {
         /// The global of the store in which they are. Without it none is kept.
         global: Option<String>,
-        /// How long what a run has come to can be asked for, and its key is taken.
+        /// How long the outcome of a run is kept, and its key stands for it.
         kept: Duration as duration(SECOND, YEAR) = "24h" => "404; the key names a new run",
         /// Runs that are accepted and not over.
         open_max: usize as integer(1, 1_000_000) = "10000" => "503 with `Retry-After`",
-        /// Of those that nobody waits for, so many run at a time.
+        /// Runs at a time for which no client waits.
         at_a_time: usize as integer(1, 4096) = "32" => "the next waits",
     }
 }

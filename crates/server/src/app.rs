@@ -124,7 +124,7 @@ pub(crate) struct Services {
     pub(crate) role: Role,
 }
 
-/// What a process is for.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It listens for HTTP requests.

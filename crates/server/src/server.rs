@@ -498,7 +498,7 @@ impl Shared {
         }
         let runs = self.services.kept_runs.clone();
         let jobs = self.services.jobs.clone();
-        // What the predecessor still runs is stored as such, so nothing runs twice.
+        // The store knows which jobs the predecessor still runs, so nothing runs twice.
         jobs.iter().for_each(Jobs::start);
         tokio::spawn(async move {
             predecessor.runs_ended().await;

@@ -119,7 +119,7 @@ impl Trace {
         self.0.begun
     }
 
-    /// What others who work for the request are told.
+    /// The trace context for others that work for the request.
     pub fn traceparent(&self) -> Option<&str> {
         self.0.traceparent.as_deref()
     }

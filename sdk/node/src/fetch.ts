@@ -13,7 +13,7 @@ const pending = new Set<Promise<unknown>>();
 export const finishPending: Hook = () => Promise.allSettled(pending);
 
 /**
- * What a `fetch` handler gets beside the request: the context of the job, and what adapters of other servers look for. Hono reads it as its
+ * The second argument of a `fetch` handler: the context of the job, and what adapters of other servers look for. Hono reads it as its
  * bindings (`c.env`) and as its execution context.
  */
 export class FetchContext implements Context {
@@ -54,7 +54,7 @@ export class FetchContext implements Context {
     return this.#context.remaining();
   }
 
-  /** Who the client has proved to be; null where the route in `forebay.toml` does not ask for that (`auth`). */
+  /** The authenticated client; null where the route in `forebay.toml` does not ask for that (`auth`). */
   get user(): User | null {
     return this.#request.user;
   }

@@ -16,7 +16,7 @@ export type Hook = (ctx: WorkerContext) => unknown;
 /** The web-standard form of a handler: `export default { fetch(request) { return new Response('hello'); } }`. */
 export interface FetchHandler {
   fetch(request: Request, ctx: FetchContext, executionCtx: FetchContext): Response | Promise<Response>;
-  /** What to do with WebSockets that `ctx.upgrade(request)` has accepted, as for `Bun.serve`. */
+  /** Handlers of WebSockets that `ctx.upgrade(request)` has accepted, as for `Bun.serve`. */
   readonly websocket?: BunWebSocketHandlers;
 }
 

@@ -190,7 +190,7 @@ export function failedReply(value: unknown, status: number, error: unknown): Rep
   return new Reply(checkStatus(status), KIND_JSON, NO_HEADERS, toJson(value), { error });
 }
 
-/** What a web `Response` was made of. */
+/** The parts of a web `Response`. */
 export interface KnownResponse {
   readonly status: number;
   readonly headers: readonly string[];

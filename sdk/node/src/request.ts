@@ -54,7 +54,7 @@ export interface HttpRequest<Params = Record<string, string>> {
   /** The client's address, such as `203.0.113.9` or `::1`; empty when it came over a Unix socket. */
   readonly ip: string;
   /**
-   * Who the client has proved to be; null where the route in `forebay.toml` does not ask for that (`auth`). It is not a header, so no client
+   * The authenticated client; null where the route in `forebay.toml` does not ask for that (`auth`). It is not a header, so no client
    * can send it.
    */
   readonly user: User | null;
@@ -77,15 +77,15 @@ export interface HttpRequest<Params = Record<string, string>> {
   stream(): ReadableStream<Uint8Array>;
 }
 
-/** Who a client has proved to be. */
+/** An authenticated client. */
 export interface User {
   /** Its name: of the user, the client or the device. */
   readonly subject: string;
-  /** What it has presented. */
+  /** The kind of credentials it has presented. */
   readonly kind: 'jwt' | 'token' | 'password' | 'api_key' | 'certificate' | 'oidc';
-  /** What it may do. */
+  /** Its scopes: what it may do. */
   readonly scopes: readonly string[];
-  /** What else is known of it: the claims of its token that the configuration selects, or the names in its certificate. */
+  /** Further facts about it: the claims of its token that the configuration selects, or the names in its certificate. */
   readonly claims: Readonly<Record<string, unknown>>;
 }
 

@@ -30,7 +30,7 @@ export interface TestRequest extends RequestInit {
   params?: Readonly<Record<string, string>>;
   /** The client's address; 127.0.0.1 when left out. */
   ip?: string;
-  /** Who the client has proved to be; only its `subject` must be there. Nobody when left out. */
+  /** The authenticated client; only its `subject` is required. Without it the request is anonymous. */
   user?: Partial<User> & { readonly subject: string };
   /** Milliseconds until the deadline; none when left out. */
   deadlineMs?: number;

@@ -1,7 +1,7 @@
 /** Answers that take the client's connection over with status 101 (protocol/PROTOCOL.md, section 10). */
 import type { BodySource } from './request.js';
 
-/** What both kinds have. Only workers that speak frames can send one. */
+/** The part that both kinds share. Only workers that speak frames can send one. */
 export abstract class Upgrade {
   /** `[name, value, ...]` of the response, names in lower case. @internal */
   readonly headers: readonly string[];

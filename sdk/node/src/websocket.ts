@@ -31,7 +31,7 @@ export interface ServerWebSocket<Data = unknown> {
   broadcast(room: string, message: WebSocketMessage | ArrayBuffer): void;
 }
 
-/** What a handler does with its connections. Each function may be asynchronous: the client's next message waits for it. One that throws closes the connection (1011). */
+/** Callbacks of a handler for its connections. Each function may be asynchronous: the client's next message waits for it. One that throws closes the connection (1011). */
 export interface WebSocketHandlers<Data = unknown> {
   /** The connection is open. */
   open?(socket: ServerWebSocket<Data>): unknown;

@@ -19,7 +19,7 @@ use crate::jetstream::{Entry, Record, TIMEOUT, content_of, entry_of, payload_of}
 const RENEWAL: Duration = Duration::from_secs(3);
 /// An attempt is given up when its lease has not been renewed for so long: no other process has the message yet.
 const LEASE_USED: Duration = Duration::from_secs(11);
-/// How often a message is returned, a second apart, that is newer than what is noted of its job: somebody is about to note it.
+/// How often a message is returned, a second apart, that is newer than the record of its job, which is about to be written.
 const EARLY_DELIVERIES_MAX: i64 = 60;
 /// Results are kept for so long at least: the message of a job that is done may come once more, when its acknowledgement was lost.
 const KEPT_MIN: Duration = Duration::from_mins(1);
@@ -149,7 +149,7 @@ impl ClusterJobs {
             }
             match entry.job.state {
                 JobState::Done | JobState::Failed => {
-                    // Whoever ended it may have died, or lost the reply, before the key was to expire with it.
+                    // The front end that ended it may have died, or lost the reply, before it set the expiry of the key.
                     if let (Some(ttl), Some(ended_ms)) = (ttl, entry.job.ended_ms) {
                         let passed = Duration::from_millis(now_ms.saturating_sub(ended_ms));
                         self.keep_key(&entry.job, Some(ttl.saturating_sub(passed)))
@@ -263,7 +263,7 @@ impl ClusterJobs {
         } else {
             until(job.due_ms, now_ms)
         };
-        // Should it be lost, whoever gets the message next sees how the job stands.
+        // If it is lost, the next one that gets the message sees the state of the job.
         drop(held.message.ack_with(kind).await);
         Ok(Changed::Job(Box::new(job)))
     }

@@ -1,7 +1,7 @@
 //! Durable jobs in JetStream, for all processes of a cluster.
 //!
 //! A job that is not over has one message in the work queue of its route, which JetStream gives to one process at a time. That process notes
-//! in the bucket what becomes of the job, each time on condition that nobody else has done so since. The message is acknowledged when the job
+//! in the bucket what becomes of the job, each time on condition that the record is unchanged since. The message is acknowledged when the job
 //! is over, is returned with a delay until the job is due, and goes to another process [`LEASE`](crate::jetstream::LEASE) after the last sign of life.
 //!
 //! **Invariants:** a job that was accepted has its message until it is over. An attempt begins and ends by a conditional write, so of two
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::attempts::{read_figures, renew};
 use crate::jetstream::{Entry, JetStream, Record, WorkQueue, payload_of};
 
-/// A removed job is remembered for so long after it was due, so that whoever gets its message drops it.
+/// How long a removed job is remembered after it was due, so that its message is dropped.
 const REMOVED_KEPT: Duration = Duration::from_hours(1);
 /// Conditional writes that are tried again because another process was faster.
 const TRIES: usize = 8;
@@ -178,7 +178,7 @@ impl ClusterJobs {
         Err(self.contended(&new.id))
     }
 
-    /// What a client's key stands for, after the revision of that.
+    /// The record of a client's key, after its revision.
     async fn known_key(&self, name: &str) -> Result<Option<(u64, KeyRecord)>, JobError> {
         let Some(record) = self.jetstream.get(name).await? else {
             return Ok(None);
@@ -269,7 +269,7 @@ impl ClusterJobs {
         Ok(record.is_some_and(|record| record.entry.is_none()))
     }
 
-    /// Removes what is left of a removed job: the message last, so that whoever finds it knows what else there may be.
+    /// Removes the rest of a removed job: the message last, because it shows that there may be more.
     async fn clear(&self, job: &Job) -> Result<(), JobError> {
         let jetstream = &self.jetstream;
         let bucket = jetstream.bucket().await?;
@@ -308,7 +308,7 @@ impl ClusterJobs {
         let request = request.ok_or_else(|| JobError::NotFound { id: id.to_owned() })?;
         let queue = self.queue_of(&job).await?;
         job.retry(now_ms);
-        // A new message, because the one that is there may have been given to nobody until its time. Until the job names it, it does nothing.
+        // A new message, because the existing one may be delayed. Until the job names it, it does nothing.
         let mut entry = Entry { job, sequence: 0 };
         let put = jetstream.put(queue.subject_of(id), Some(&entry), request, None, None);
         entry.sequence = put.await?.unwrap_or_default();

@@ -121,7 +121,7 @@ pub(super) fn create(
     }
     let key = limits.first_key();
     let folder = parent.join(name);
-    // One that is left of a server with the same number is empty.
+    // A group left by an earlier server with the same process id is empty.
     let _ = fs::remove_dir(&folder);
     fs::create_dir(&folder)
         .map_err(|error| refused(key, format!("cannot make {}: {error}", folder.display())))?;

@@ -15,7 +15,7 @@ use super::ConfinementError;
 /// The rights that are held: those of Linux 6.2, the first kernel on which truncating a file needs one.
 const RIGHTS: ABI = ABI::V3;
 
-/// What every dynamically linked program, Node, Bun and Python read to start: programs and libraries, and those files of `/etc` that hold
+/// Files that every dynamically linked program, Node, Bun and Python read to start: programs and libraries, and those files of `/etc` that hold
 /// no secret.
 const SYSTEM: [&str; 35] = [
     "/bin",

@@ -34,7 +34,7 @@ use crate::sys;
 const NETWORK_CALLS: [i64; 3] = [libc::SYS_socket, libc::SYS_io_uring_setup, libc::SYS_pidfd_getfd];
 /// Marks the numbers of the x32 ABI, a second set of the same calls on x86-64.
 const X32: i64 = 0x4000_0000;
-/// What a trial reports to the standard library in the place of an exec.
+/// The error that a trial reports to the standard library instead of an exec.
 const TRIAL_OVER: i32 = libc::ECANCELED;
 
 /// A confinement that cannot be applied.
@@ -112,7 +112,7 @@ impl Limit {
 }
 
 impl Confinement {
-    /// One that confines nothing.
+    /// A confinement without restrictions.
     fn nothing() -> Self {
         Self {
             account: None,

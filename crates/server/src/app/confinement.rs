@@ -23,7 +23,7 @@ pub struct NotConfined {
     pub error: ConfinementError,
 }
 
-/// What `[pool.NAME.confine]` says, if the pool has one. Without an SDK, its files are left out.
+/// The confinement that `[pool.NAME.confine]` describes, if the pool has one. Without an SDK, its files are left out.
 fn confinement(
     name: &str,
     pool: &config::Pool,

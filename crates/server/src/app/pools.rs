@@ -190,7 +190,7 @@ fn program(
         } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
             let launch = sdk.launch(*runtime, program, runtime_flags, protocol);
-            // What one pool's workers put into the cache would run in those of others.
+            // Code that one pool's workers put into the cache would run in those of others.
             let has_cache = confinement.is_none();
             let launched = launch.env.into_iter();
             env.extend(launched.filter(|(name, _)| has_cache || name != "FOREBAY_CACHE_DIR"));

@@ -38,7 +38,7 @@ impl Builder<'_> {
         both.collect()
     }
 
-    /// What a route's target asks for by itself.
+    /// Credentials that a route's target itself asks for.
     fn of_target(&mut self, route: &Route) -> Vec<Map<String, Value>> {
         let config = self.sources.config;
         let mut names: Vec<Option<&str>> = Vec::new();

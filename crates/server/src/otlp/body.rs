@@ -21,7 +21,7 @@ impl<T: Serialize> Serialize for OneMember<T> {
     }
 }
 
-/// What one resource reports: this server.
+/// The data of one resource: this server.
 #[derive(Serialize)]
 struct OfResource<'a, T> {
     resource: Resource<'a>,

@@ -63,7 +63,7 @@ impl Item for Arc<Entry> {
 
 /// A line's target, and its record.
 fn record(entry: &Entry) -> (String, Record) {
-    // What a handler logs may be nested deeper than a line of JSON can be read.
+    // A handler may log values nested deeper than the JSON reader allows.
     let Members(members) = serde_json::from_str(&entry.json).unwrap_or_else(|_| {
         let whole = Json::String(entry.json.trim_end().to_owned());
         Members(vec![("message".to_owned(), whole)])

@@ -141,7 +141,7 @@ impl RateLimiter {
             ClientKey::User => sender.user.map(|user| self.hasher.hash_one(user)),
         };
         told_apart.unwrap_or_else(|| match sender.peer.parse() {
-            // Whoever has one address of IPv6 has the 2^64 that begin alike.
+            // A client with one IPv6 address has all 2^64 with the same prefix.
             Ok(IpAddr::V6(address)) => self.hasher.hash_one(first_half(address)),
             _ => self.hasher.hash_one(sender.peer),
         })

@@ -132,7 +132,7 @@ pub(crate) struct OpenStore {
     readings: Arc<Semaphore>,
     /// Held until the server ends. A store in a database has none: all servers may lead it.
     lock: Option<Lock>,
-    /// What others open it by: its folder, or the URL of its database with the password.
+    /// The folder or the URL of the database, with the password, by which others open it.
     location: PathBuf,
 }
 
@@ -261,7 +261,7 @@ impl OpenStore {
         self.store.path()
     }
 
-    /// What workers and scripts open it by: the same, with the password.
+    /// The same with the password, by which workers and scripts open it.
     pub(crate) fn location(&self) -> &Path {
         &self.location
     }

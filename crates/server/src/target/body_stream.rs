@@ -73,7 +73,7 @@ pub(super) struct StoreBody {
     has_begun: bool,
 }
 
-/// What is left of the pieces, the next one, and whether there are more.
+/// The remaining pieces, the next one, and whether there are more.
 type RemotePiece = (Box<dyn Pieces>, Result<(Vec<u8>, bool), Refusal>);
 
 impl StoreBody {

@@ -1,4 +1,4 @@
-//! What a write transaction changes, until it is committed.
+//! The changes of a write transaction before its commit.
 
 use std::{collections::BTreeMap, mem, ops::Bound};
 

@@ -67,7 +67,7 @@ impl<E: Evaluator> DurableRuns<E> {
         let own = self.records.own_lock();
         if *self.is_holding.borrow() {
             if !locks.holds(&own)? {
-                // Whoever has had the lock meanwhile has taken the runs over.
+                // Another server may have taken the runs over meanwhile.
                 tracing::warn!(target: "forebay::workflow", "the lock of this server's durable runs is lost: they are left to other servers");
                 self.is_holding.send_replace(false);
                 return Ok(());

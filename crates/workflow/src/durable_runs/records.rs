@@ -48,7 +48,7 @@ pub struct RunRequest {
     /// The user whom the server has authenticated, as rules see it: a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What no two users share.
+    /// An identifier that no two users share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_key: Option<String>,
     /// Whether some client does not wait for it, so that it is not refused any more.

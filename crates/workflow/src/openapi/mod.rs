@@ -44,7 +44,7 @@ impl WorkflowApi {
     }
 }
 
-/// What an OpenAPI document is told about the workflows of a route.
+/// The workflows of a route, for its OpenAPI document.
 #[derive(Debug)]
 pub struct WorkflowDocs<'a, E: Evaluator> {
     /// The workflows that are in force there; `None` if that is not known. A canary release may answer a share of the requests; a document

@@ -97,7 +97,7 @@ export class Connection extends EventEmitter {
   }
 }
 
-/** What is the same for all connections, and methods of sockets that have nothing to do here. */
+/** Members that are the same for all connections, and methods of sockets without effect here. */
 export interface Connection {
   readonly readableHighWaterMark: number;
   cork(): void;

@@ -68,7 +68,7 @@ export class Exchange {
   #isEnding = false;
   #hasEnded = false;
   #isClosed = false;
-  /** What the worker gets: a whole reply, one with a streamed body, or an error. */
+  /** The result for the worker: a whole reply, one with a streamed body, or an error. */
   #outcome: Reply | null = null;
   #failure: Error | null = null;
   #settle: { resolve(reply: Reply): void; reject(error: unknown): void } | null = null;
@@ -144,7 +144,7 @@ export class Exchange {
     }
     if (this.#isReading) return;
     if (this.#isClosed) {
-      // Nobody waits for the rest of a body whose response has ended.
+      // The rest of a request body is of no use after the response has ended.
       request.complete = true;
       request.push(null);
       return;
@@ -390,7 +390,7 @@ export class Exchange {
   }
 }
 
-/** The reply to a client that has gone; nobody sees it. */
+/** The reply to a client that has gone. */
 const ABORTED = new Reply(503, KIND_NONE, [], null);
 
 /** The pieces of a streamed response. */

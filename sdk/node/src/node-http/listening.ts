@@ -1,4 +1,4 @@
-/** What the application of this worker listens with. Light, because every worker loads it: `server.ts` and `bun-server.ts` call `listen`. */
+/** The server with which the application of this worker listens. Light, because every worker loads it: `server.ts` and `bun-server.ts` call `listen`. */
 import type { Handler, Listening } from '../handler.js';
 
 /** How long an application may take to listen after its module has been loaded. */
@@ -7,7 +7,7 @@ const LISTEN_MAX_MS = 10_000;
 const TERMINATE_MAX_MS = 3_000;
 const POLL_MS = 20;
 
-/** What it has called `listen` with first; a process has one. */
+/** The first server on which it has called `listen`; a process has one. */
 let served: { readonly port: number | string; readonly handler: () => Promise<Handler> } | null = null;
 let wake: (() => void) | null = null;
 

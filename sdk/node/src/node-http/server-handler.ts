@@ -15,7 +15,7 @@ export function serverHandler(server: Server): Handler {
   return (request, context) => {
     if (!begin(server)) throw new HttpError(503, 'the application has closed its server');
     const wire = request as WireRequest;
-    // As in Node, an upgrade that nobody listens for is a plain request.
+    // As in Node, an upgrade without a listener is a plain request.
     if (server.listenerCount('upgrade') === 0 || wire.field('upgrade') === null) return new Exchange(wire, context, end).run(listener);
     // Connections that were taken over do not keep a server from closing.
     end();

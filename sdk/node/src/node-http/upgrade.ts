@@ -16,7 +16,7 @@ const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})(?: |$)/;
 
 type Done = (error?: Error | null) => void;
 
-/** What the worker gets: the connection, or a response that refuses it. */
+/** The result for the worker: the connection, or a response that refuses it. */
 type Outcome = TunnelUpgrade | Reply;
 
 export class UpgradeSocket extends Duplex {

@@ -82,7 +82,7 @@ export class ScriptParameter {
     return this.#input.clientId;
   }
 
-  /** The user who has proved who it is to the server, like `request.user` of handlers; null where the route asks nobody. */
+  /** The authenticated user, like `request.user` of handlers; null where the route does not ask. */
   getUser(): User | null {
     return this.#input.user;
   }

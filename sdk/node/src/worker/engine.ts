@@ -82,7 +82,7 @@ export interface Init {
   readonly handler: string | null;
   readonly start: string | null;
   readonly concurrency: number;
-  /** What a worker whose handler waits may ask for instead. */
+  /** Requests of a worker whose handler waits. */
   readonly concurrency_max?: number;
   readonly window_bytes: number;
   /** Whether the pool runs inside a program; then errors are reported in full to the sender of a message. */

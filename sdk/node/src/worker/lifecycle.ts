@@ -86,7 +86,7 @@ async function locate(error: SyntaxError, file: string): Promise<void> {
   else if (!error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
 }
 
-/** What Node prints when it parses the file that was loaded last. */
+/** The error that Node prints when it cannot parse the file that was loaded last. */
 async function checkLastLoaded(): Promise<string> {
   const { spawnSync } = await import('node:child_process');
   const { lastLoaded } = await import('../loader/hooks.js');

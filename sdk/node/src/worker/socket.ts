@@ -20,7 +20,7 @@ const NO_CODE = 1005;
 const ABNORMAL = 1006;
 export const SERVICE_RESTART = 1012;
 
-/** What a socket needs of its worker. */
+/** The functions that a socket needs of its worker. */
 export interface SocketOwner {
   /** Sends a frame about the job. */
   socketFrame(job: Job, type: number, flags: number, payload: Uint8Array): void;

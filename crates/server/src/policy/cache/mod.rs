@@ -223,7 +223,7 @@ impl Cache {
         };
         let is_shared = !asked.has_credentials && !asked.directives.no_store && reason != Reason::Request;
         let mut leader = None;
-        // What is left then is for asking the target after all.
+        // The rest of the deadline is for asking the target after all.
         let wait_until = now + request.deadline.saturating_duration_since(now) / 2;
         let mut has_waited = false;
         while is_shared && leader.is_none() && !is_unstorable(&resource, now) {

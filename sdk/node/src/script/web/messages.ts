@@ -110,7 +110,7 @@ export class Response extends Body {
     return response;
   }
 
-  /** What it was made of. @internal */
+  /** The parts of it. @internal */
   [KNOWN](): KnownResponse | undefined {
     const body = this.whole;
     return body === undefined ? undefined : { status: this.status, headers: [...this.headers].flat(), body };
