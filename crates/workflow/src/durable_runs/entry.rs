@@ -19,8 +19,6 @@ pub struct Entry {
     /// Whether some client does not wait for it: then it begins whenever there is room.
     is_promised: AtomicBool,
     pub(super) has_begun: AtomicBool,
-    /// Whether the run was taken over from another server while a client waited for it here.
-    is_taken_over: AtomicBool,
     pub(super) progress: watch::Sender<Progress>,
 }
 
@@ -48,7 +46,6 @@ impl Entry {
             mark: asked.mark(),
             is_promised: AtomicBool::new(asked.is_promised),
             has_begun: AtomicBool::new(false),
-            is_taken_over: AtomicBool::new(false),
             progress: watch::Sender::new(progress),
         })
     }
@@ -75,16 +72,6 @@ impl Entry {
     /// Notes that some client does not wait for it.
     pub(super) fn promise(&self) {
         self.is_promised.store(true, Ordering::Release);
-    }
-
-    /// Notes that the run has become this server's. Some client may have been promised it.
-    pub(super) fn take_over(&self) {
-        self.promise();
-        self.is_taken_over.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_taken_over(&self) -> bool {
-        self.is_taken_over.load(Ordering::Acquire)
     }
 
     pub(super) fn is_promised(&self) -> bool {

@@ -76,8 +76,9 @@ impl<E: Evaluator> DurableRuns<E> {
             if !locks.try_lock(&own)? {
                 return Ok(());
             }
+            let left = self.records.own()?;
             self.is_holding.send_replace(true);
-            self.adopt(self.records.own()?);
+            self.adopt(left);
         }
         if *self.is_ending.borrow() {
             return Ok(());

@@ -300,8 +300,12 @@ impl<E: Evaluator> DurableRuns<E> {
                     return Err(WorkflowFailure::OtherRun { id });
                 }
                 Some(Stored::Over(over)) => return Ok(Some(over)),
-                Some(Stored::Open(_)) if entry.is_taken_over() => return Ok(None),
                 Some(Stored::Open(open)) => {
+                    // It was taken over, or the outcome of an earlier acceptance was unknown.
+                    if self.records.is_own(name).await? {
+                        entry.promise();
+                        return Ok(None);
+                    }
                     // Its server may still refuse a run that nobody was promised, and it is accepted here then.
                     if open.is_promised {
                         entry.progress.send_replace(Progress::Running);
@@ -327,34 +331,31 @@ impl<E: Evaluator> DurableRuns<E> {
 
     /// Runs what has become this server's.
     fn adopt(self: &Arc<Self>, names: Vec<RunName>) {
-        let runs = Arc::clone(self);
-        self.runtime.spawn(async move {
-            for name in names {
-                runs.adopt_one(name).await;
-            }
-        });
+        for name in names {
+            let runs = Arc::clone(self);
+            self.runtime.spawn(async move { runs.adopt_one(name).await });
+        }
     }
 
-    async fn adopt_one(self: &Arc<Self>, name: RunName) {
-        if let Some(entry) = self.entries.lock().get(&name) {
-            return entry.take_over();
-        }
+    async fn adopt_one(self: Arc<Self>, name: RunName) {
         // A run that cannot be read does not affect the others.
-        let Some(asked) = self.asked(&name).await else {
-            return;
-        };
-        let entry = Entry::new(&asked, Progress::Waiting);
-        drop(asked);
-        entry.take_over();
-        match self.entries.lock().entry(name.clone()) {
-            hash_map::Entry::Vacant(place) => {
-                place.insert(Arc::clone(&entry));
-            }
-            hash_map::Entry::Occupied(other) => return other.get().take_over(),
+        while let Some(asked) = self.asked(&name).await {
+            let other = match self.entries.lock().entry(name.clone()) {
+                hash_map::Entry::Occupied(entry) => Arc::clone(entry.get()),
+                hash_map::Entry::Vacant(place) => {
+                    let entry = Arc::clone(place.insert(Entry::new(&asked, Progress::Waiting)));
+                    // Some client may have been promised it.
+                    entry.promise();
+                    let runs = Arc::clone(&self);
+                    self.runtime
+                        .spawn(async move { runs.see_to(&name, &entry).await });
+                    return;
+                }
+            };
+            // A client asks for it, who finds that it is this server's, or that it is another run.
+            drop(asked);
+            other.comes_to(Progress::is_over).await;
         }
-        let runs = Arc::clone(self);
-        self.runtime
-            .spawn(async move { runs.see_to(&name, &entry).await });
     }
 
     /// Removes the entry: this server has nothing more to do for the run.

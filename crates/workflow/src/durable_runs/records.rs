@@ -219,6 +219,12 @@ impl Records {
         [&self.global, HELD, server]
     }
 
+    /// Whether a run is unfinished, and this server's.
+    pub(super) async fn is_own(&self, name: &RunName) -> Result<bool, StorageError> {
+        let held = self.storage.fetch(&self.held(&self.server, name)).await?;
+        Ok(held.is_some())
+    }
+
     /// The unfinished runs of this server.
     pub(super) fn own(&self) -> Result<Vec<RunName>, StorageError> {
         names_below(&*self.storage.snapshot()?, &self.own_lock())
