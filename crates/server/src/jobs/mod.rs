@@ -27,10 +27,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-pub(crate) use self::{
-    attempt::{RequestHead, ResponseHead},
-    schedule::ScheduledRequest,
-};
+pub(crate) use self::{attempt::RequestHead, schedule::ScheduledRequest};
 use crate::{
     failure::Refusal,
     store::{OpenStore, now_ms},
@@ -230,8 +227,9 @@ impl Jobs {
             return Ok(0);
         }
         let owner = self.owner.clone();
-        match self.change(Change::Recover { owner }).await? {
-            Changed::Recovered(jobs) => Ok(jobs),
+        let queue = None;
+        match self.change(Change::Recover { owner, queue }).await? {
+            Changed::Recovered(jobs) => Ok(jobs.len()),
             _ => Ok(0),
         }
     }

@@ -1,0 +1,436 @@
+//! The queue of a program that is no server, for other languages: commands, whose arguments and answers are JSON.
+//!
+//! **Who may run the jobs of a queue.** The name of a program's queue has no `/`, and that of a route has one, so a server leaves it alone, and
+//! a program the jobs of routes. One program at a time has a queue: it holds a lock of the store while it lives, and the queue's record names it. Each batch checks
+//! that record, so a program that has lost its lock (in a database, after it was suspended for too long) can begin and end nothing once another one has the queue.
+
+use std::{collections::HashMap, time::Duration};
+
+use forebay_store::{
+    Key, Locks, Read, Reader, Transaction,
+    facade::{Session, SessionError, operations::Refused},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    Candidate, Change, Changed, Content, Job, JobError, JobState, NewJob, Outcome, Policy, QueueLimits,
+    StoredContent,
+    change::Tally,
+    is_of_route, listed, report, shown,
+    tree::{find, key, list, next_due, read, request, response, totals, write},
+};
+
+/// Longest name of a queue, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+/// Most dead letters in a list.
+const LISTED_MAX: usize = 10_000;
+
+/// The queues that one thread of a program has open.
+#[derive(Debug, Default)]
+pub struct ProgramQueues {
+    /// Their locks, which last as long as these.
+    open: HashMap<String, Locks>,
+}
+
+/// Names of a queue, its program and the time of a command, in milliseconds since 1970 UTC.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandOf<'a> {
+    /// Name of the queue.
+    pub queue: &'a str,
+    /// The program: a text that no other one has.
+    pub owner: &'a str,
+    /// The time.
+    pub now_ms: u64,
+}
+
+/// What has happened since the last batch, and what may begin.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Batch {
+    accepted: Vec<NewMessage>,
+    ended: Vec<EndedAttempt>,
+    open_max: u64,
+    room: usize,
+    attempts: u32,
+    backoff_ms: u64,
+    kept_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewMessage {
+    id: String,
+    key: Option<String>,
+    delay_ms: u64,
+    /// A key belongs to one type and body.
+    #[serde(rename = "type")]
+    message_type: String,
+    request: StoredContent,
+}
+
+/// An attempt that was done, that failed, or without either did not begin.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EndedAttempt {
+    id: String,
+    attempt: u32,
+    /// The message's own number of attempts.
+    attempts: Option<u32>,
+    jitter: f64,
+    done: Option<StoredContent>,
+    failed: Option<FailedAttempt>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FailedAttempt {
+    error: String,
+    code: String,
+    is_final: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchAnswer {
+    /// The state of each job whose attempt has ended; `None` if another program has the queue.
+    ended: Vec<Option<JobState>>,
+    accepted: Vec<AcceptedMessage>,
+    begun: Vec<BegunJob>,
+    #[serde(flatten)]
+    state: QueueState,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QueueState {
+    /// Jobs that are not over.
+    open: u64,
+    /// From when the next job may begin.
+    due_ms: Option<u64>,
+}
+
+#[derive(Default, Serialize)]
+struct AcceptedMessage {
+    id: String,
+    /// The job that the key stood for already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    known: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct BegunJob {
+    id: String,
+    attempt: u32,
+    request: StoredContent,
+}
+
+impl ProgramQueues {
+    /// Runs a command; the answer is JSON text. `open` answers with the number of open jobs and with those that have failed because their
+    /// programs ended too often, or with null if another program has the queue; `close` gives it up. `batch` takes a [`Batch`] and answers with a
+    /// [`BatchAnswer`]. `failed` lists dead letters, the latest first; `show`, `retry` and `remove` take the id of one, and answer with null if there is none.
+    pub fn run(
+        &mut self,
+        session: &mut Session,
+        command: &str,
+        of: CommandOf<'_>,
+        argument: &str,
+    ) -> Result<String, Refused> {
+        let id = argument;
+        match command {
+            "open" => self.open(session, of),
+            "close" => written(&self.open.remove(of.queue).is_some()),
+            "batch" => batch(session, of, argument),
+            "failed" => written(&look(session, |state| {
+                let failed = list(state, &[JobState::Failed], Some(of.queue), LISTED_MAX, of.now_ms)?;
+                Ok(failed.iter().map(listed).collect::<Vec<_>>())
+            })?),
+            "show" => written(&look(session, |state| {
+                let job = dead_letter(state, of, id)?;
+                let shown = job.map(|job| Ok(shown(&job, request(state, id)?, response(state, id)?)));
+                shown.transpose()
+            })?),
+            "retry" => change_dead_letter(session, of, id, &Change::Retry { id: id.to_owned() }),
+            "remove" => {
+                let remove = Change::Remove {
+                    id: id.to_owned(),
+                    even_if_over: true,
+                };
+                change_dead_letter(session, of, id, &remove)
+            }
+            _ => Err(malformed(format!("a queue has no command {command:?}"))),
+        }
+    }
+
+    fn open(&mut self, session: &mut Session, of: CommandOf<'_>) -> Result<String, Refused> {
+        let name = of.queue;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || is_of_route(name) {
+            return Err(Refused {
+                code: "key",
+                message: format!(
+                    "the name of a queue is a text of 1 to {NAME_BYTES_MAX} bytes without `/`, not {name:?}"
+                ),
+            });
+        }
+        let mut locks = session.store()?.locks().map_err(SessionError::from)?;
+        let locked = locks.lock(&key(&["queue", name])?, Some(Duration::ZERO));
+        if !locked.map_err(SessionError::from)? {
+            return written(&Value::Null);
+        }
+        let (open, failed) = in_transaction(session, |transaction| {
+            write(transaction, &owner_key(name)?, &of.owner)?;
+            let recover = Change::Recover {
+                owner: of.owner.to_owned(),
+                queue: Some(name.to_owned()),
+            };
+            let Changed::Recovered(mut jobs) = recover.perform(transaction, of.now_ms)? else {
+                unreachable!("attempts are ended")
+            };
+            jobs.retain(|job| job.state == JobState::Failed);
+            Ok((totals(transaction, name)?.open, jobs))
+        })?;
+        self.open.insert(name.to_owned(), locks);
+        let failed: Vec<Value> = failed.iter().map(listed).collect();
+        written(&json!({ "open": open, "failed": failed }))
+    }
+}
+
+impl From<JobError> for Refused {
+    fn from(error: JobError) -> Self {
+        let code = match error {
+            JobError::Store(error) => return SessionError::from(error).into(),
+            JobError::Full { .. } | JobError::BytesFull { .. } => "queue_full",
+            JobError::OtherRequest { .. } => "key_reused",
+            JobError::Foreign { .. } => "damaged",
+            _ => "malformed",
+        };
+        let message = error.to_string();
+        Self { code, message }
+    }
+}
+
+fn malformed(message: String) -> Refused {
+    let code = "malformed";
+    Refused { code, message }
+}
+
+fn written(answer: &impl Serialize) -> Result<String, Refused> {
+    serde_json::to_string(answer).map_err(|error| malformed(error.to_string()))
+}
+
+fn look<T>(
+    session: &mut Session,
+    mut question: impl FnMut(&Reader<'_>) -> Result<T, JobError>,
+) -> Result<T, Refused> {
+    session.look(|state, _| Ok(question(state)?))
+}
+
+/// Makes changes, all or none.
+fn in_transaction<T>(
+    session: &mut Session,
+    change: impl FnOnce(&mut Transaction) -> Result<T, JobError>,
+) -> Result<T, Refused> {
+    session.change(|transaction, _| {
+        let changed = change(transaction);
+        if changed.is_err() {
+            transaction.give_up();
+        }
+        Ok(changed?)
+    })
+}
+
+/// Where the program is named that has a queue.
+fn owner_key(queue: &str) -> Result<Key, JobError> {
+    key(&["owner", queue])
+}
+
+fn dead_letter(state: &impl Read, of: CommandOf<'_>, id: &str) -> Result<Option<Job>, JobError> {
+    let job = find(state, id, of.now_ms)?;
+    Ok(job.filter(|job| job.state == JobState::Failed && job.queue == of.queue))
+}
+
+fn change_dead_letter(
+    session: &mut Session,
+    of: CommandOf<'_>,
+    id: &str,
+    change: &Change,
+) -> Result<String, Refused> {
+    let changed = in_transaction(session, |transaction| {
+        let found = dead_letter(transaction, of, id)?;
+        found.map(|_| change.perform(transaction, of.now_ms)).transpose()
+    })?;
+    written(&changed.map(|_| true))
+}
+
+fn batch(session: &mut Session, of: CommandOf<'_>, argument: &str) -> Result<String, Refused> {
+    let batch: Batch = serde_json::from_str(argument).map_err(|error| malformed(error.to_string()))?;
+    let state = look(session, |state| QueueState::of(state, of))?;
+    let is_due = state.due_ms.is_some_and(|due_ms| due_ms <= of.now_ms);
+    if batch.accepted.is_empty() && batch.ended.is_empty() && (batch.room == 0 || !is_due) {
+        let (ended, accepted, begun) = Default::default();
+        return written(&BatchAnswer {
+            ended,
+            accepted,
+            begun,
+            state,
+        });
+    }
+    written(&in_transaction(session, |transaction| {
+        batch.perform(transaction, of)
+    })?)
+}
+
+impl Batch {
+    fn perform(
+        self,
+        transaction: &mut Transaction,
+        of: CommandOf<'_>,
+    ) -> Result<Option<BatchAnswer>, JobError> {
+        if read::<String>(transaction, &owner_key(of.queue)?)?.as_deref() != Some(of.owner) {
+            return Ok(None);
+        }
+        let policy = Policy {
+            attempts: self.attempts,
+            backoff: Duration::from_millis(self.backoff_ms),
+            kept: Duration::from_millis(self.kept_ms),
+        };
+        let limits = QueueLimits {
+            open_max: self.open_max,
+            bytes_max: u64::MAX,
+        };
+        let mut tally = Tally::default();
+        let mut ended = Vec::with_capacity(self.ended.len());
+        for attempt in self.ended {
+            ended.push(attempt.conclude(transaction, &mut tally, of, policy)?);
+        }
+        let mut accepted = Vec::with_capacity(self.accepted.len());
+        for message in self.accepted {
+            accepted.push(message.accept(transaction, &mut tally, of, limits)?);
+        }
+        let begin = Change::Begin {
+            candidates: vec![Candidate {
+                queue: of.queue.to_owned(),
+                rank: 0,
+                at_a_time: usize::MAX,
+                limits,
+            }],
+            room: self.room,
+            owner: of.owner.to_owned(),
+        };
+        let Changed::Begun(begun) = begin.perform_with(transaction, &mut tally, of.now_ms)? else {
+            unreachable!("attempts are begun")
+        };
+        tally.write(transaction)?;
+        let begun = begun.into_iter().map(|(job, request)| BegunJob {
+            id: job.id,
+            attempt: job.attempts,
+            request: request.into(),
+        });
+        Ok(Some(BatchAnswer {
+            ended,
+            accepted,
+            begun: begun.collect(),
+            state: QueueState::of(transaction, of)?,
+        }))
+    }
+}
+
+impl NewMessage {
+    fn accept(
+        self,
+        transaction: &mut Transaction,
+        tally: &mut Tally,
+        of: CommandOf<'_>,
+        limits: QueueLimits,
+    ) -> Result<AcceptedMessage, JobError> {
+        let request = self.request.content(&self.id)?;
+        let digest = forebay_store::digest(&[self.message_type.as_bytes(), &request.body].join(&0));
+        let new = Box::new(NewJob {
+            id: self.id.clone(),
+            queue: of.queue.to_owned(),
+            subject: None,
+            key: self.key,
+            digest: format!("{digest:032x}"),
+            delay_ms: self.delay_ms,
+            request,
+        });
+        let mut accepted = AcceptedMessage {
+            id: self.id,
+            ..AcceptedMessage::default()
+        };
+        match (Change::Accept { new, limits }).perform_with(transaction, tally, of.now_ms) {
+            Ok(Changed::Accepted(job)) if job.id != accepted.id => {
+                accepted.known = Some(report(&job, response(transaction, &job.id)?));
+                accepted.id = job.id;
+            }
+            Ok(_) => {}
+            // It is stored first, so nothing is changed if it is not what a store takes.
+            Err(JobError::Store(error)) if !error.is_input() => return Err(error.into()),
+            Err(error @ JobError::Foreign { .. }) => return Err(error),
+            Err(error) => {
+                let Refused { code, message } = error.into();
+                (accepted.code, accepted.error) = (Some(code), Some(message));
+            }
+        }
+        Ok(accepted)
+    }
+}
+
+impl EndedAttempt {
+    fn conclude(
+        self,
+        transaction: &mut Transaction,
+        tally: &mut Tally,
+        of: CommandOf<'_>,
+        policy: Policy,
+    ) -> Result<Option<JobState>, JobError> {
+        let mut change = |outcome| {
+            let conclude = Change::Conclude {
+                id: self.id.clone(),
+                attempt: self.attempt,
+                owner: of.owner.to_owned(),
+                outcome,
+                policy: Policy {
+                    attempts: self.attempts.unwrap_or(policy.attempts),
+                    ..policy
+                },
+                jitter: self.jitter,
+            };
+            conclude.perform_with(transaction, tally, of.now_ms)
+        };
+        let changed = match (self.done, self.failed) {
+            (Some(reply), _) => match change(Outcome::Done(reply.content(&self.id)?)) {
+                // The reply is stored first. It is not what the store takes, so it is not kept.
+                Err(JobError::Store(error)) if error.is_input() => change(Outcome::Done(Content::default())),
+                changed => changed,
+            },
+            (None, Some(failed)) => change(Outcome::Failed {
+                error: failed.error,
+                response: Some(Content {
+                    head: json!({ "code": failed.code }).to_string(),
+                    body: Vec::new(),
+                }),
+                is_final: failed.is_final,
+                retry_after: None,
+            }),
+            (None, None) => change(Outcome::NotBegun),
+        };
+        match changed? {
+            Changed::Job(job) => Ok(Some(job.state)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl QueueState {
+    fn of(state: &impl Read, of: CommandOf<'_>) -> Result<Self, JobError> {
+        Ok(Self {
+            open: totals(state, of.queue)?.open,
+            due_ms: next_due(state, of.queue)?.map(|(due_ms, _)| due_ms),
+        })
+    }
+}
