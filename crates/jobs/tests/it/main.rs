@@ -438,7 +438,7 @@ fn a_program_has_its_queue_to_itself_and_leaves_those_of_routes_alone() {
     assert_eq!((&answer["begun"], &answer["open"]), (&begun, &json!(2)));
     // The server's recovery ends no attempt of the program, nor the program's one of the server.
     assert_eq!(queue.recover("next server", 6), 1);
-    queue.begin(&[candidate("/q", 1, 1)], 1, "next server", 6);
+    let of_route = queue.begin(&[candidate("/q", 1, 1)], 1, "next server", 6);
     assert_eq!(
         (queue.state("b"), queue.state("a")),
         (Some(JobState::Running), Some(JobState::Running))
@@ -492,6 +492,7 @@ fn a_program_has_its_queue_to_itself_and_leaves_those_of_routes_alone() {
         (&shown["request"]["body"], &shown["response"]["code"]),
         (&json!("1"), &json!("why"))
     );
+    queue.conclude(&of_route[0].0, Outcome::failure("no".to_owned(), true), 6);
     // Only dead letters of its own.
     for (id, is_there) in [("a", false), ("c", false), ("b", true)] {
         let removed = command(&mut of_second, &mut second, "second", "remove", &json!(id)).unwrap();
@@ -564,6 +565,7 @@ fn a_job_that_is_not_to_be_kept_is_removed_when_it_is_done() {
     };
     assert_eq!(ids(&begun), ["a"]);
     assert!(matches!(queue.make(&conclude, 1).unwrap(), Changed::Job(job) if job.state == JobState::Done));
+    assert_eq!(request(&queue.store.snapshot().unwrap(), "a").unwrap(), None);
     assert_eq!(queue.left(), ["queue"]);
     assert_eq!(queues(&queue.store.snapshot().unwrap(), 1).unwrap()[0].done, 1);
 }
