@@ -1,0 +1,161 @@
+//! The queue of a program with `forebay/pool`, in a store that a server has as well.
+
+use std::process::{Child, Command, Stdio};
+
+use forebay_testkit::{Folder, command, node, wait_until};
+use serde_json::{Value, json};
+
+use crate::jobs::{accept, jobs, open, over, setup, wait_for_note};
+
+const PROGRAM: &str = "
+import { existsSync } from 'node:fs';
+import { Pool } from 'SDK/pool/index.js';
+import { DurableQueue } from 'SDK/pool/durable.js';
+
+const pool = new Pool({ handlers: { it: './handler.mjs' }, size: { min: 1, max: 1 }, concurrency: 8 });
+const queue = new DurableQueue(pool, { store: '../data', name: 'images' });
+for (const [name, options] of JSON.parse(process.argv[2])) await queue.enqueue({ name }, options);
+setInterval(() => {}, 1_000);
+";
+
+const HANDLER: &str = "
+import { appendFileSync, existsSync } from 'node:fs';
+
+export default async ({ name }) => {
+  appendFileSync('ran', `begin ${name}\\n`);
+  while (name === 'gated' && !existsSync('program-gate')) await new Promise((resolve) => setTimeout(resolve, 2));
+  if (name === 'wrong') throw new Error('it is wrong');
+  return `${name} is done`;
+};
+";
+
+/// The program, which ends with this.
+struct Program(Child);
+
+impl Program {
+    fn start(data: &Folder, messages: &Value) -> Self {
+        let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/node/dist");
+        data.write("work/program.mjs", PROGRAM.replace("SDK", sdk));
+        data.write("work/handler.mjs", HANDLER);
+        let program = Command::new(node())
+            .arg("program.mjs")
+            .arg(messages.to_string())
+            .current_dir(data.path().join("work"))
+            .stdin(Stdio::null())
+            .spawn();
+        Self(program.expect("node can be run"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a command on the store prints.
+fn on_store(data: &Folder, words: &[&str]) -> Result<String, String> {
+    let store = data.path().join("data");
+    let words: Vec<&str> = ["jobs"].iter().chain(words).copied().collect();
+    let output = command(&words)
+        .arg("--data")
+        .arg(store)
+        .output()
+        .expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("it is text");
+    match output.status.success() {
+        true => Ok(text(output.stdout)),
+        false => Err(text(output.stderr)),
+    }
+}
+
+/// The program's jobs of a state: their ids and attempts.
+fn of_state(data: &Folder, state: &str) -> Vec<(String, u64)> {
+    let listed =
+        on_store(data, &["list", "--json", "--route", "images", "--state", state]).expect("it lists");
+    let listed: Value = serde_json::from_str(&listed).expect("it is JSON");
+    let all = listed["jobs"].as_array().expect("a list").iter();
+    let id_and_attempts = |job: &Value| (job["id"].as_str()?.to_owned(), job["attempts"].as_u64()?).into();
+    all.filter_map(id_and_attempts).collect()
+}
+
+#[test]
+fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks_after() {
+    let data = Folder::new();
+    let mut server = setup(&data).start();
+    accept(
+        &server,
+        "",
+        &json!({ "name": "of the server", "gate": "server-gate" }),
+    );
+    wait_for_note(&data, "begin of the server 1");
+    let messages = json!([
+        ["gated", {}],
+        ["wrong", { "attempts": 1 }],
+        ["later", { "delay": 3_600_000, "key": "k" }],
+    ]);
+    let program = Program::start(&data, &messages);
+    wait_for_note(&data, "begin gated");
+    wait_until("the wrong one to fail", || of_state(&data, "failed").len() == 1);
+    let (wrong, _) = of_state(&data, "failed").remove(0);
+    let listed = jobs(&server, &["list", "--route", "images"]);
+    assert!(
+        listed.contains("running") && listed.contains("waiting") && listed.contains("it is wrong"),
+        "{listed}"
+    );
+
+    // The next server runs its own job again, and leaves the program's alone.
+    server.kill();
+    open(&data, "server-gate");
+    let server = setup(&data).start();
+    wait_for_note(&data, "end of the server 2");
+    let [(gated, 1)] = &of_state(&data, "running")[..] else {
+        panic!("{:?}", of_state(&data, "running"));
+    };
+    let refused = on_store(&data, &["drop", gated]).expect_err("it runs");
+    assert!(refused.contains("the job is running"), "{refused}");
+
+    let shown: Value = serde_json::from_str(&on_store(&data, &["show", &wrong]).unwrap()).unwrap();
+    assert_eq!(
+        (
+            &shown["route"],
+            &shown["request"]["body"],
+            &shown["response"]["code"]
+        ),
+        (
+            &json!("images"),
+            &json!("{\"name\":\"wrong\"}"),
+            &json!("handler_error")
+        )
+    );
+    assert_eq!(shown["request"]["attempts"], 1);
+    assert_eq!(on_store(&data, &["drop", &wrong]).unwrap(), "jobs removed: 1\n");
+    let missing = on_store(&data, &["show", &wrong]).expect_err("it is removed");
+    assert!(missing.contains(&wrong), "{missing}");
+    // What waits begins when a command says so, while the program runs.
+    let (later, _) = of_state(&data, "waiting").remove(0);
+    assert_eq!(
+        on_store(&data, &["retry", &later]).unwrap(),
+        "jobs that begin again: 1\n"
+    );
+    wait_until("the waiting one to be done", || {
+        of_state(&data, "done") == [(later.clone(), 1)]
+    });
+    let shown: Value = serde_json::from_str(&jobs(&server, &["show", &later])).unwrap();
+    assert_eq!(shown["response"]["body"], "\"later is done\"");
+
+    // A program that is killed leaves its job as running, and the next one runs it again.
+    drop(program);
+    assert_eq!(of_state(&data, "running"), [(gated.clone(), 1)]);
+    let own = accept(&server, "", &json!({ "name": "own" }));
+    assert_eq!(over(&server, &own)["state"], "done");
+    open(&data, "program-gate");
+    let _program = Program::start(&data, &json!([["later", { "key": "k" }]]));
+    wait_until("the job that was cut off to be done", || {
+        of_state(&data, "done").contains(&(gated.clone(), 2))
+    });
+    // Its key is known to the next program.
+    assert_eq!(of_state(&data, "done").len(), 2);
+}
