@@ -23,6 +23,8 @@ use crate::{
 
 /// Longest name of a queue, in bytes.
 const NAME_BYTES_MAX: usize = 128;
+/// Once the jobs that a batch begins have this many bytes, the next one begins the others.
+const BEGUN_BYTES_MAX: u64 = 16 << 20;
 /// Most dead letters in a list.
 const LISTED_MAX: usize = 10_000;
 
@@ -318,22 +320,27 @@ impl Batch {
                 at_a_time: usize::MAX,
                 limits,
             }],
-            room: self.room,
+            room: 1,
             owner: of.owner.to_owned(),
         };
-        let Changed::Begun(begun) = begin.perform_with(transaction, &mut tally, of.now_ms)? else {
-            unreachable!("attempts are begun")
-        };
+        let mut begun = Vec::new();
+        let mut bytes = 0;
+        while begun.len() < self.room && bytes < BEGUN_BYTES_MAX {
+            let changed = begin.perform_with(transaction, &mut tally, of.now_ms)?;
+            let Changed::Begun(mut next) = changed else { break };
+            let Some((job, request)) = next.pop() else { break };
+            bytes += job.bytes;
+            begun.push(BegunJob {
+                id: job.id,
+                attempt: job.attempts,
+                request: request.into(),
+            });
+        }
         tally.write(transaction)?;
-        let begun = begun.into_iter().map(|(job, request)| BegunJob {
-            id: job.id,
-            attempt: job.attempts,
-            request: request.into(),
-        });
         Ok(Some(BatchAnswer {
             ended,
             accepted,
-            begun: begun.collect(),
+            begun,
             state: QueueState::of(transaction, of)?,
         }))
     }

@@ -159,6 +159,8 @@ interface Reply {
 const BODY_BYTES_MAX = 33_554_432;
 /** Longest reply that is kept. */
 const REPLY_BYTES_MAX = 1_048_576;
+/** What one batch takes of enqueued messages, and of replies, in characters. */
+const BATCH_LENGTH_MAX = 33_554_432;
 const KEY_LENGTH_MAX = 256;
 /** A year. */
 const DELAY_MAX = 31_536_000_000;
@@ -194,6 +196,8 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   #timer: NodeJS.Timeout | undefined;
   #isPoolClosed = false;
   #isClosed = false;
+  /** Nothing is written any more. */
+  #isEnded = false;
   #whenIdle: (() => void) | undefined;
 
   /** @throws Error if another program has the queue open, and StoreError if the store cannot be opened. */
@@ -276,9 +280,8 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     for (const { id, attempt } of this.#waiting.splice(0)) this.#ended.push({ id, attempt });
     this.#batch();
     if (this.#running > 0) await new Promise<void>((resolve) => (this.#whenIdle = resolve));
-    this.#batch();
+    while (this.#incoming.length > 0 || this.#ended.length > 0) if (!this.#batch()) break;
     this.#end('the queue was closed; the message is kept for the next program');
-    this.#command('close');
   }
 
   /** Has the addon run a command of `ProgramQueues` of `crates/jobs`. */
@@ -313,20 +316,21 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     });
   }
 
-  /** Writes what was enqueued and what has ended, and begins what may begin, in one transaction. */
-  #batch(): void {
-    clearTimeout(this.#timer);
-    const incoming = this.#incoming.splice(0);
-    const ended = this.#ended.splice(0);
+  /** Writes what was enqueued and what has ended, and begins what may begin, in one transaction. Returns whether it is written. */
+  #batch(): boolean {
+    if (this.#isEnded) return false;
+    const incoming = take(this.#incoming, ({ message }) => message.request);
+    const ended = take(this.#ended, ({ done }) => done);
     const { name, max, inFlight, attempts, backoff, kept } = this.#options;
-    const isTaking = !this.#isClosed && !this.#isPoolClosed && !this.#pool.needsDrain;
+    const isTaking = !this.#isClosed && !this.#isPoolClosed && this.#waiting.length === 0 && !this.#pool.needsDrain;
+    const room = isTaking ? inFlight - this.#running : 0;
     let answer: BatchAnswer | null;
     try {
       answer = this.#command('batch', JSON.stringify({
         accepted: incoming.map(({ message }) => message),
         ended: ended.map(({ outcome: _, ...each }) => ({ ...each, jitter: Math.random() })),
         openMax: max,
-        room: isTaking ? Math.max(0, inFlight - this.#running - this.#waiting.length) : 0,
+        room,
         attempts,
         backoffMs: backoff,
         keptMs: kept,
@@ -336,7 +340,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       for (const { reject } of incoming) reject(error);
       this.#batchIn(LOOK_MS);
       this.emit('error', error as Error);
-      return;
+      return false;
     }
     if (answer === null) {
       const lost = new ClosedError(`another program has taken over the queue ${JSON.stringify(name)} of ${this.#store.path}`);
@@ -345,7 +349,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       this.#waiting = [];
       this.#end(lost.message);
       this.emit('error', lost);
-      return;
+      return false;
     }
     this.#size = answer.open;
     for (const [index, { message, resolve, reject }] of incoming.entries()) {
@@ -354,14 +358,18 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       else if (code === 'queue_full') reject(new QueueFullError(code, `queue ${JSON.stringify(name)} is full (max ${max})`));
       else reject(code === 'key_reused' ? new KeyReusedError(message.key!) : new StoreError(code as StoreErrorCode, error!));
     }
-    for (const begun of answer.begun) this.#waiting.push(begun);
-    this.#offer();
-    const untilDue = answer.dueMs === null || !isTaking ? LOOK_MS : answer.dueMs - Date.now();
-    this.#batchIn(this.#waiting.length > 0 ? RETRY_MS : Math.max(1, Math.min(untilDue, LOOK_MS)));
     for (const [index, each] of ended.entries()) this.#tell(each, answer.ended[index]!);
+    this.#waiting.push(...answer.begun);
+    this.#offer();
+    if (this.#incoming.length > 0 || this.#ended.length > 0) this.#batchSoon();
+    const hasRoom = answer.begun.length < room && this.#waiting.length === 0 && answer.dueMs !== null;
+    const wait = hasRoom ? Math.max(1, Math.min(answer.dueMs! - Date.now(), LOOK_MS)) : LOOK_MS;
+    this.#batchIn(this.#waiting.length > 0 || this.#pool.needsDrain ? RETRY_MS : wait);
+    return true;
   }
 
   #batchIn(ms: number): void {
+    clearTimeout(this.#timer);
     if (this.#isClosed) return;
     this.#timer = setTimeout(() => this.#batch(), ms);
     // Like a pool, the queue keeps its program alive while messages are open, and no longer.
@@ -382,12 +390,13 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     if (state !== null && state !== 'done' && state !== 'failed') return;
     const reply = this.#replies.get(id);
     this.#replies.delete(id);
+    // Events come afterwards, because their listeners may throw.
     if (state === 'done') {
       reply?.resolve(outcome);
-      this.emit('answered', id, outcome);
+      queueMicrotask(() => this.emit('answered', id, outcome));
     } else if (state === 'failed') {
       reply?.reject(outcome);
-      this.emit('deadLetter', id, outcome as Error);
+      queueMicrotask(() => this.emit('deadLetter', id, outcome as Error));
     } else reply?.reject(new ClosedError('the message was removed from the store'));
   }
 
@@ -410,25 +419,24 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       this.#ended.push({ id, attempt, attempts, done: replyContent(reply), outcome: reply });
     } catch (error) {
       const { code = 'invalid_message', message } = error as PoolError;
-      const isRefused = code === 'start_failed' || code === 'queue_full' || code === 'queue_bytes_full' || (error instanceof DeadlineError && error.phase === 'queue');
+      const hasNoRoom = code === 'start_failed' || code === 'queue_full' || code === 'queue_bytes_full' || (error instanceof DeadlineError && error.phase === 'queue');
       this.#isPoolClosed ||= code === 'closed';
-      if (isRefused && !this.#isClosed) this.#waiting.push(begun);
-      else if (isRefused || code === 'closed') this.#ended.push({ id, attempt });
+      if (hasNoRoom && !this.#isClosed) {
+        this.#waiting.push(begun);
+        this.#batchIn(RETRY_MS);
+      } else if (hasNoRoom || code === 'closed') this.#ended.push({ id, attempt });
       else this.#ended.push({ id, attempt, attempts, failed: { error: message, code, isFinal: isFinal(error, code) }, outcome: error });
-      if (isRefused && !this.#isClosed) {
-        this.#running--;
-        return;
-      }
     }
-    this.#running--;
-    if (this.#running === 0) this.#whenIdle?.();
-    this.#batchSoon();
+    if (--this.#running === 0) this.#whenIdle?.();
+    if (this.#ended.length > 0) this.#batchSoon();
   }
 
   #end(reason: string): void {
+    this.#isEnded = true;
     clearTimeout(this.#timer);
     for (const { reject } of this.#replies.values()) reject(new ClosedError(reason));
     this.#replies.clear();
+    this.#command('close');
   }
 }
 
@@ -436,6 +444,16 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
 function isFinal(error: unknown, code: string): boolean {
   if (error instanceof HandlerError) return error.status >= 400 && error.status < 500;
   return code !== 'crashed' && code !== 'deadline';
+}
+
+/** Takes from the start of a list what goes into a batch, at least one. */
+function take<T>(list: T[], contentOf: (each: T) => Content | undefined): T[] {
+  let count = 0;
+  for (let length = 0; count < list.length && length < BATCH_LENGTH_MAX; count++) {
+    const content = contentOf(list[count]!);
+    length += (content?.text ?? content?.base64 ?? '').length;
+  }
+  return list.splice(0, count);
 }
 
 function failure(code: string, message: string | undefined): Error {
