@@ -57,7 +57,7 @@ describe('a durable queue', () => {
       // The number of the message goes before that of the queue, and that of the pool does not count.
       const second = await queue.enqueue('no', { type: 'rejects', attempts: 3 });
       await assert.rejects(second.reply, { code: 'handler_error', message: 'no' });
-      assert.deepEqual(pool.stats().counts.failed, 3);
+      assert.deepEqual([pool.stats().counts.failed, pool.stats().counts.retried], [3, 0]);
       assert.deepEqual(events, [[first.id, 'crashed'], [second.id, 'handler_error']]);
       const dead = [...queue.deadLetters()];
       assert.deepEqual(dead.map(({ id, type, message, error }) => [id, type, message, error.code]), [
@@ -164,10 +164,12 @@ describe('a durable queue', () => {
 
   it('gives the pool no more than that takes, and loses nothing over it', async (test) => {
     const store = open(folder(test), { durability: 'relaxed' });
-    await withPool({ queueMax: 10 }, (pool) => withQueue(pool, { store }, async (queue) => {
-      const all = await Promise.all(Array.from({ length: 300 }, (_, index) => queue.enqueue(index, { type: 'echo' })));
-      assert.deepEqual(await Promise.all(all.map(({ reply }) => reply)), [...Array(300).keys()]);
-    }));
+    for (const [queueMax, count] of [[10, 300], [0, 3]]) {
+      await withPool({ queueMax, credit: 0 }, (pool) => withQueue(pool, { store }, async (queue) => {
+        const all = await Promise.all(Array.from({ length: count }, (_, index) => queue.enqueue(index, { type: 'echo' })));
+        assert.deepEqual(await Promise.all(all.map(({ reply }) => reply)), [...Array(count).keys()]);
+      }));
+    }
     store.close();
   });
 
@@ -189,13 +191,15 @@ describe('a durable queue', () => {
 
   it('leaves to the next program what it has not run, and that runs it in its order', async (test) => {
     const store = open(folder(test), { durability: 'relaxed' });
-    await withPool({}, async (pool) => {
+    await withPool({ queueMax: 10 }, async (pool) => {
       const queue = new DurableQueue(pool, { store });
       const all = await Promise.all(Array.from({ length: 50 }, (_, index) => queue.enqueue(index, { type: 'waits' })));
       await queue.close();
+      assert.equal(store.node('%jobs', 'running', 'queue').exists, false);
       await assert.rejects(queue.enqueue(1, { type: 'echo' }), { code: 'closed' });
       const left = (await Promise.allSettled(all.map(({ reply }) => reply))).filter(({ reason }) => reason?.code === 'closed');
       await withQueue(pool, { store }, async (next) => {
+        assert.ok(left.length > 20, String(left.length));
         assert.equal(next.size, left.length);
         const ids = [];
         next.on('answered', (id) => ids.push(id));
@@ -204,6 +208,22 @@ describe('a durable queue', () => {
         assert.equal(ids.length, left.length);
       });
     });
+    store.close();
+  });
+
+  it('keeps what its pool was closed for, and begins nothing more', async (test) => {
+    const store = open(folder(test), { durability: 'relaxed' });
+    await withPool({}, (pool) => withQueue(pool, { store }, async (queue) => {
+      const { id } = await queue.enqueue(1_000_000, { type: 'waits' });
+      await until(() => pool.stats().open === 1);
+      await pool.close({ deadline: 0 });
+      const state = () => ['state', 'attempts'].map((member) => store.get('%jobs', 'job', id, 'meta', member));
+      await until(() => state()[0] === 'waiting');
+      await queue.enqueue(1, { type: 'echo' });
+      const { lastCommit } = store.stats();
+      for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+      assert.deepEqual([store.stats().lastCommit, queue.size, state()], [lastCommit, 2, ['waiting', 0]]);
+    }));
     store.close();
   });
 
@@ -348,18 +368,20 @@ describe('a durable queue', () => {
 
   it('ends when another program has taken its queue over', async (test) => {
     const store = open(folder(test), { durability: 'relaxed' });
-    await withPool({}, async (pool) => {
+    await withPool({ concurrency: 2 }, async (pool) => {
       const queue = new DurableQueue(pool, { store });
       const errors = [];
       queue.on('error', (error) => errors.push(error.code));
-      const { reply } = await queue.enqueue(50, { type: 'waits' });
+      const [{ reply }] = await Promise.all([50, 100].map((ms) => queue.enqueue(ms, { type: 'waits' })));
       // As if this program had been suspended for longer than its lock lasts in a database.
       store.set('%jobs', 'owner', 'queue', 'another');
       await assert.rejects(reply, { code: 'closed', message: /another program has taken over the queue "queue"/ });
       await assert.rejects(queue.enqueue(1, { type: 'echo' }), { code: 'closed' });
+      await until(() => pool.stats().open === 0);
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
       assert.deepEqual(errors, ['closed']);
       await queue.close();
-      assert.equal([...store.node('%jobs', 'running', 'queue').keys()].length, 1);
+      assert.equal(store.get('%jobs', 'queue', 'queue', 'running'), 2);
     });
     store.close();
   });
