@@ -4,6 +4,8 @@
 //! and random numbers are arguments. [`Change`] is everything that can happen to the queue, and [`Change::perform`] does it in one
 //! transaction of the embedded store. What runs jobs only makes changes and reads, so another queue can take the store's place.
 //!
+//! [`ProgramQueues`] makes the same changes for a program that is no server, and says whose jobs are whose.
+//!
 //! The crate knows neither HTTP nor pools: requests and responses are [`Content`], a JSON text and bytes.
 //!
 //! **Invariants:** a job that was accepted is in the store, whole, until it is over and the time to keep it has passed, or it is

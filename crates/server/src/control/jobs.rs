@@ -106,9 +106,5 @@ async fn show(jobs: &Jobs, id: &str) -> Result<Value, Refusal> {
     let missing = || JobError::NotFound { id: id.to_owned() };
     let job = jobs.storage().find(id).await?.ok_or_else(missing)?;
     let request = jobs.storage().request(id).await?;
-    let response = match job.state.is_over() {
-        true => jobs.storage().response(id).await?,
-        false => None,
-    };
-    Ok(forebay_jobs::shown(&job, request, response))
+    Ok(forebay_jobs::shown(&job, request, jobs.response(&job).await?))
 }

@@ -261,6 +261,14 @@ impl Jobs {
         Ok(changed)
     }
 
+    /// The response of a job, if it is over.
+    pub(crate) async fn response(&self, job: &Job) -> Result<Option<Content>, Refusal> {
+        if job.state.is_over() {
+            return self.storage.response(&job.id).await;
+        }
+        Ok(None)
+    }
+
     /// The end of the job's next attempt in this process.
     pub(crate) fn end_of_attempt(&self, id: &str) -> EndOfAttempt<'_> {
         let end = self.ends.lock().entry(id.to_owned()).or_default().subscribe();

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_jobs::{Change, Changed, Content, Job, JobError, NewJob, QueueLimits};
+use forebay_jobs::{Change, Changed, Content, Job, JobError, NewJob, QueueLimits, report};
 use forebay_pool::{Pool, latin1};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     End, Request,
@@ -161,7 +161,7 @@ impl JobTarget {
             let job = self.find(request, &id).await?;
             let now = Instant::now();
             if job.state.is_over() || now >= until {
-                let report = report(&self.jobs, &job).await?;
+                let report = report(&job, self.jobs.response(&job).await?);
                 return Ok(json_reply(200, report.to_string().into_bytes()));
             }
             let next = until.min(now + LOOK);
@@ -258,13 +258,4 @@ fn digest(head: &Head, body: &[u8]) -> String {
     let line = [head.method().as_bytes(), head.path_bytes(), head.query()].join(&b' ');
     let asked = [&*line, body].join(&b'\n');
     format!("{:032x}", forebay_store::digest(&asked))
-}
-
-/// A job as clients see it, with its response if it is over.
-async fn report(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
-    let response = match job.state.is_over() {
-        true => jobs.storage().response(&job.id).await?,
-        false => None,
-    };
-    Ok(forebay_jobs::report(job, response))
 }

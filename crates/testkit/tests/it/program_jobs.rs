@@ -65,10 +65,10 @@ fn on_store(data: &Folder, words: &[&str]) -> Result<String, String> {
         .output()
         .expect("it runs");
     let text = |bytes| String::from_utf8(bytes).expect("it is text");
-    match output.status.success() {
-        true => Ok(text(output.stdout)),
-        false => Err(text(output.stderr)),
+    if output.status.success() {
+        return Ok(text(output.stdout));
     }
+    Err(text(output.stderr))
 }
 
 /// The program's jobs of a state: their ids and attempts.

@@ -48,7 +48,7 @@ export interface EnqueueOptions<T extends string = string> {
   delay?: number;
   /**
    * Idempotency key: the same message with the same key is not stored or run again; it stands for the first one. With another type or
-   * content it is refused.
+   * content it is refused (`key_reused`).
    */
   key?: string;
 }
@@ -74,17 +74,6 @@ export interface DeadMessage {
   readonly at: Date;
 }
 
-/** The idempotency key belongs to a message of another type or content. The message was not stored. */
-export class KeyReusedError extends Error {
-  override readonly name = 'KeyReusedError';
-  readonly code = 'key_reused';
-
-  /** @internal */
-  constructor(key: string) {
-    super(`the key ${JSON.stringify(key)} belongs to another message: the same key needs the same type and content`);
-  }
-}
-
 export interface DurableEvents {
   /** A message was answered; it may have been enqueued by an earlier program. */
   answered: [id: string, reply: unknown];
@@ -99,11 +88,6 @@ interface Content {
   readonly head: string;
   readonly text?: string;
   readonly base64?: string;
-}
-
-/** The options of a message, as they are stored. */
-interface MessageHead extends RunOptions<string> {
-  readonly attempts?: number;
 }
 
 /** An attempt that has begun. */
@@ -129,12 +113,10 @@ interface PendingEnqueue {
   readonly reject: (error: unknown) => void;
 }
 
-type JobState = 'waiting' | 'running' | 'retrying' | 'done' | 'failed';
-
 /** A job as `forebay jobs` shows it. */
 interface ShownJob {
   readonly id: string;
-  readonly state: JobState;
+  readonly state: string;
   readonly error?: string;
   readonly endedMs: number;
   readonly request?: { readonly type?: string; readonly body?: string; readonly base64?: string };
@@ -143,7 +125,7 @@ interface ShownJob {
 
 /** What the addon answers to a batch. */
 interface BatchAnswer {
-  readonly ended: readonly (JobState | null)[];
+  readonly ended: readonly (string | null)[];
   readonly accepted: readonly { readonly id: string; readonly known?: ShownJob; readonly code?: string; readonly error?: string }[];
   readonly begun: readonly Attempt[];
   readonly open: number;
@@ -201,10 +183,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   #whenIdle: (() => void) | undefined;
 
   /** @throws Error if another program has the queue open, and StoreError if the store cannot be opened. */
-  constructor(
-    pool: Pool<M>,
-    { store, name = 'queue', max = 1_000_000, inFlight = 1_000, attempts = 12, backoff = 10_000, kept = 86_400_000 }: DurableOptions,
-  ) {
+  constructor(pool: Pool<M>, { store, name = 'queue', max = 1_000_000, inFlight = 1_000, attempts = 12, backoff = 10_000, kept = 86_400_000 }: DurableOptions) {
     super();
     for (const [option, value] of Object.entries({ max, inFlight, attempts })) checkWhole(option, value, 1, 0xffff_ffff);
     for (const [option, value] of Object.entries({ backoff, kept })) checkWhole(option, value, 0, DELAY_MAX);
@@ -329,11 +308,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       answer = this.#command('batch', JSON.stringify({
         accepted: incoming.map(({ message }) => message),
         ended: ended.map(({ outcome: _, ...each }) => ({ ...each, jitter: Math.random() })),
-        openMax: max,
-        room,
-        attempts,
-        backoffMs: backoff,
-        keptMs: kept,
+        room, attempts, openMax: max, backoffMs: backoff, keptMs: kept,
       })) as BatchAnswer | null;
     } catch (error) {
       this.#ended = ended.concat(this.#ended);
@@ -356,9 +331,15 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
       const { id, known, code, error } = answer.accepted[index]!;
       if (code === undefined) resolve({ id, reply: known === undefined ? this.#replyOf(id) : this.#replyOfKnown(known) });
       else if (code === 'queue_full') reject(new QueueFullError(code, `queue ${JSON.stringify(name)} is full (max ${max})`));
-      else reject(code === 'key_reused' ? new KeyReusedError(message.key!) : new StoreError(code as StoreErrorCode, error!));
+      else reject(code === 'key_reused' ? failure(code, `the key ${JSON.stringify(message.key)} belongs to another message: the same key needs the same type and content`) : new StoreError(code as StoreErrorCode, error!));
     }
-    for (const [index, each] of ended.entries()) this.#tell(each, answer.ended[index]!);
+    for (const [index, { id, outcome }] of ended.entries()) {
+      const state = answer.ended[index]!;
+      this.#settle(id, state, outcome);
+      // Listeners may throw.
+      if (state === 'done') queueMicrotask(() => this.emit('answered', id, outcome));
+      if (state === 'failed') queueMicrotask(() => this.emit('deadLetter', id, outcome as Error));
+    }
     this.#waiting.push(...answer.begun);
     this.#offer();
     if (this.#incoming.length > 0 || this.#ended.length > 0) this.#batchSoon();
@@ -378,26 +359,18 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
 
   /** The reply of a message that was stored before. */
   #replyOfKnown({ id, state, error, response }: ShownJob): Promise<any> | null {
-    if (state !== 'done' && state !== 'failed') return this.#replyOf(id);
-    if (state === 'done') return response === undefined ? null : Promise.resolve(valueOf(response.body, response.base64));
-    const failed = Promise.reject(failure(response?.code ?? 'interrupted', error));
-    failed.catch(() => {});
-    return failed;
+    const reply = this.#replyOf(id);
+    this.#settle(id, state, state === 'failed' ? failure(response?.code ?? 'interrupted', error) : valueOf(response?.body, response?.base64));
+    return state === 'done' && response === undefined ? null : reply;
   }
 
-  /** Tells how an attempt has ended, if the job is over with it. */
-  #tell({ id, outcome }: EndedAttempt, state: JobState | null): void {
-    if (state !== null && state !== 'done' && state !== 'failed') return;
+  /** Settles the reply of a job that is over. */
+  #settle(id: string, state: string | null, outcome: unknown): void {
+    if (state === 'waiting' || state === 'running' || state === 'retrying') return;
     const reply = this.#replies.get(id);
     this.#replies.delete(id);
-    // Events come afterwards, because their listeners may throw.
-    if (state === 'done') {
-      reply?.resolve(outcome);
-      queueMicrotask(() => this.emit('answered', id, outcome));
-    } else if (state === 'failed') {
-      reply?.reject(outcome);
-      queueMicrotask(() => this.emit('deadLetter', id, outcome as Error));
-    } else reply?.reject(new ClosedError('the message was removed from the store'));
+    if (state === 'done') reply?.resolve(outcome);
+    else reply?.reject(state === 'failed' ? outcome : new ClosedError('the message was removed from the store'));
   }
 
   /** Gives the pool attempts, oldest first, as long as it has room. */
@@ -413,7 +386,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#running++;
     let attempts: number | undefined;
     try {
-      const { attempts: own, ...options } = JSON.parse(request.head) as MessageHead;
+      const { attempts: own, ...options } = JSON.parse(request.head) as RunOptions<string>;
       attempts = own;
       const reply: unknown = await this.#pool.run(valueOf(request.text, request.base64) as Parameters<M[string]>[0], { ...options, attempts: 1 });
       this.#ended.push({ id, attempt, attempts, done: replyContent(reply), outcome: reply });
