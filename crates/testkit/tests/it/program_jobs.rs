@@ -1,8 +1,11 @@
 //! The queue of a program with `forebay/pool`, in a store that a server has as well.
 
-use std::process::{Child, Command, Stdio};
+use std::{
+    io::Read as _,
+    process::{Child, Command, Stdio},
+};
 
-use forebay_testkit::{Folder, command, node, wait_until};
+use forebay_testkit::{Folder, command, node, postgres::Schema, wait_until};
 use serde_json::{Value, json};
 
 use crate::jobs::{accept, jobs, open, over, setup, wait_for_note};
@@ -13,8 +16,8 @@ import { Pool } from 'SDK/pool/index.js';
 import { DurableQueue } from 'SDK/pool/durable.js';
 
 const pool = new Pool({ handlers: { it: './handler.mjs' }, size: { min: 1, max: 1 }, concurrency: 8 });
-const queue = new DurableQueue(pool, { store: '../data', name: 'images' });
-for (const [name, options] of JSON.parse(process.argv[2])) await queue.enqueue({ name }, options);
+const queue = new DurableQueue(pool, { store: process.argv[2], name: 'images' });
+for (const [name, options] of JSON.parse(process.argv[3])) await queue.enqueue({ name }, options);
 setInterval(() => {}, 1_000);
 ";
 
@@ -33,17 +36,25 @@ export default async ({ name }) => {
 struct Program(Child);
 
 impl Program {
-    fn start(data: &Folder, messages: &Value) -> Self {
+    fn start(data: &Folder, store: &str, messages: &Value) -> Self {
         let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/node/dist");
         data.write("work/program.mjs", PROGRAM.replace("SDK", sdk));
         data.write("work/handler.mjs", HANDLER);
         let program = Command::new(node())
-            .arg("program.mjs")
-            .arg(messages.to_string())
+            .args(["program.mjs", store, &messages.to_string()])
             .current_dir(data.path().join("work"))
             .stdin(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn();
         Self(program.expect("node can be run"))
+    }
+
+    /// What it says when it ends by itself.
+    fn error(mut self) -> String {
+        let mut said = String::new();
+        let mut stderr = self.0.stderr.take().expect("it is a pipe");
+        stderr.read_to_string(&mut said).expect("it is text");
+        said
     }
 }
 
@@ -56,8 +67,7 @@ impl Drop for Program {
 }
 
 /// What a command on the store prints.
-fn on_store(data: &Folder, words: &[&str]) -> Result<String, String> {
-    let store = data.path().join("data");
+fn on_store(store: &str, words: &[&str]) -> Result<String, String> {
     let words: Vec<&str> = ["jobs"].iter().chain(words).copied().collect();
     let output = command(&words)
         .arg("--data")
@@ -72,9 +82,9 @@ fn on_store(data: &Folder, words: &[&str]) -> Result<String, String> {
 }
 
 /// The program's jobs of a state: their ids and attempts.
-fn of_state(data: &Folder, state: &str) -> Vec<(String, u64)> {
+fn of_state(store: &str, state: &str) -> Vec<(String, u64)> {
     let listed =
-        on_store(data, &["list", "--json", "--route", "images", "--state", state]).expect("it lists");
+        on_store(store, &["list", "--json", "--route", "images", "--state", state]).expect("it lists");
     let listed: Value = serde_json::from_str(&listed).expect("it is JSON");
     let all = listed["jobs"].as_array().expect("a list").iter();
     let id_and_attempts = |job: &Value| (job["id"].as_str()?.to_owned(), job["attempts"].as_u64()?).into();
@@ -84,6 +94,8 @@ fn of_state(data: &Folder, state: &str) -> Vec<(String, u64)> {
 #[test]
 fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks_after() {
     let data = Folder::new();
+    let folder = data.path().join("data");
+    let store = folder.to_str().expect("it is text");
     let mut server = setup(&data).start();
     accept(
         &server,
@@ -96,10 +108,10 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
         ["wrong", { "attempts": 1 }],
         ["later", { "delay": 3_600_000, "key": "k" }],
     ]);
-    let program = Program::start(&data, &messages);
+    let program = Program::start(&data, store, &messages);
     wait_for_note(&data, "begin gated");
-    wait_until("the wrong one to fail", || of_state(&data, "failed").len() == 1);
-    let (wrong, _) = of_state(&data, "failed").remove(0);
+    wait_until("the wrong one to fail", || of_state(store, "failed").len() == 1);
+    let (wrong, _) = of_state(store, "failed").remove(0);
     let listed = jobs(&server, &["list", "--route", "images"]);
     assert!(
         listed.contains("running") && listed.contains("waiting") && listed.contains("it is wrong"),
@@ -111,13 +123,13 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
     open(&data, "server-gate");
     let server = setup(&data).start();
     wait_for_note(&data, "end of the server 2");
-    let [(gated, 1)] = &of_state(&data, "running")[..] else {
-        panic!("{:?}", of_state(&data, "running"));
+    let [(gated, 1)] = &of_state(store, "running")[..] else {
+        panic!("{:?}", of_state(store, "running"));
     };
-    let refused = on_store(&data, &["drop", gated]).expect_err("it runs");
+    let refused = on_store(store, &["drop", gated]).expect_err("it runs");
     assert!(refused.contains("the job is running"), "{refused}");
 
-    let shown: Value = serde_json::from_str(&on_store(&data, &["show", &wrong]).unwrap()).unwrap();
+    let shown: Value = serde_json::from_str(&on_store(store, &["show", &wrong]).unwrap()).unwrap();
     assert_eq!(
         (
             &shown["route"],
@@ -131,31 +143,56 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
         )
     );
     assert_eq!(shown["request"]["attempts"], 1);
-    assert_eq!(on_store(&data, &["drop", &wrong]).unwrap(), "jobs removed: 1\n");
-    let missing = on_store(&data, &["show", &wrong]).expect_err("it is removed");
+    assert_eq!(on_store(store, &["drop", &wrong]).unwrap(), "jobs removed: 1\n");
+    let missing = on_store(store, &["show", &wrong]).expect_err("it is removed");
     assert!(missing.contains(&wrong), "{missing}");
     // What waits begins when a command says so, while the program runs.
-    let (later, _) = of_state(&data, "waiting").remove(0);
+    let (later, _) = of_state(store, "waiting").remove(0);
     assert_eq!(
-        on_store(&data, &["retry", &later]).unwrap(),
+        on_store(store, &["retry", &later]).unwrap(),
         "jobs that begin again: 1\n"
     );
     wait_until("the waiting one to be done", || {
-        of_state(&data, "done") == [(later.clone(), 1)]
+        of_state(store, "done") == [(later.clone(), 1)]
     });
     let shown: Value = serde_json::from_str(&jobs(&server, &["show", &later])).unwrap();
     assert_eq!(shown["response"]["body"], "\"later is done\"");
 
     // A program that is killed leaves its job as running, and the next one runs it again.
     drop(program);
-    assert_eq!(of_state(&data, "running"), [(gated.clone(), 1)]);
+    assert_eq!(of_state(store, "running"), [(gated.clone(), 1)]);
     let own = accept(&server, "", &json!({ "name": "own" }));
     assert_eq!(over(&server, &own)["state"], "done");
     open(&data, "program-gate");
-    let _program = Program::start(&data, &json!([["later", { "key": "k" }]]));
+    let _program = Program::start(&data, store, &json!([["later", { "key": "k" }]]));
     wait_until("the job that was cut off to be done", || {
-        of_state(&data, "done").contains(&(gated.clone(), 2))
+        of_state(store, "done").contains(&(gated.clone(), 2))
     });
     // Its key is known to the next program.
-    assert_eq!(of_state(&data, "done").len(), 2);
+    assert_eq!(of_state(store, "done").len(), 2);
+}
+
+#[test]
+fn a_program_has_its_queue_in_a_database_and_another_one_is_refused() {
+    let (data, schema) = (Folder::new(), Schema::new());
+    let store = &*schema.url();
+    std::fs::create_dir_all(data.path().join("work")).expect("a folder can be made");
+    let _program = Program::start(&data, store, &json!([["a", {}], ["wrong", { "attempts": 1 }]]));
+    wait_for_note(&data, "begin wrong");
+    wait_until("both to be over", || {
+        let ends = ["done", "failed"].map(|state| of_state(store, state).len());
+        ends == [1, 1]
+    });
+    let said = Program::start(&data, store, &json!([])).error();
+    assert!(
+        said.contains("another program has the queue \"images\" of postgres://"),
+        "{said}"
+    );
+    let retried = on_store(store, &["retry", "--failed", "--route", "images"]);
+    assert_eq!(retried.unwrap(), "jobs that begin again: 1\n");
+    wait_until("the wrong one to fail again", || {
+        of_state(store, "failed")
+            .iter()
+            .any(|(_, attempts)| *attempts == 2)
+    });
 }
