@@ -161,7 +161,7 @@ impl Change {
         now_ms: u64,
     ) -> Result<Changed, JobError> {
         match self {
-            Self::Accept { new, limits } => accept(transaction, tally, new, *limits, now_ms),
+            Self::Accept { new, limits } => accept(transaction, tally, new, *limits, None, now_ms),
             Self::Begin {
                 candidates,
                 room,
@@ -234,11 +234,13 @@ fn resting(transaction: &Transaction, id: &str, now_ms: u64) -> Result<Job, JobE
     }
 }
 
-fn accept(
+/// Accepts a job; one of `owner` begins at once.
+pub(crate) fn accept(
     transaction: &mut Transaction,
     tally: &mut Tally,
     new: &NewJob,
     limits: QueueLimits,
+    owner: Option<&str>,
     now_ms: u64,
 ) -> Result<Changed, JobError> {
     let subject = new.subject.as_deref();
@@ -270,7 +272,10 @@ fn accept(
             bytes_max: limits.bytes_max,
         });
     }
-    let job = Job::new(new, now_ms);
+    let mut job = Job::new(new, now_ms);
+    if let Some(owner) = owner {
+        job.begin(owner, now_ms);
+    }
     // First, because a store may not take it.
     write_content(transaction, &job.id, "request", new.request.clone())?;
     if let Some(by_key) = by_key {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     Candidate, Change, Changed, Content, Job, JobError, JobState, NewJob, Outcome, Policy, QueueLimits,
     StoredContent,
-    change::Tally,
+    change::{Tally, accept},
     is_of_route, listed, report, shown,
     tree::{find, key, list, next_due, read, request, response, totals, write},
 };
@@ -122,6 +122,28 @@ struct AcceptedMessage {
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// The jobs that a batch begins.
+#[derive(Default)]
+struct BegunJobs {
+    jobs: Vec<BegunJob>,
+    bytes: u64,
+}
+
+impl BegunJobs {
+    fn has_room(&self, room: usize) -> bool {
+        self.jobs.len() < room && self.bytes < BEGUN_BYTES_MAX
+    }
+
+    fn push(&mut self, job: Job, request: Content) {
+        self.bytes += job.bytes;
+        self.jobs.push(BegunJob {
+            id: job.id,
+            attempt: job.attempts,
+            request: request.into(),
+        });
+    }
 }
 
 #[derive(Serialize)]
@@ -271,8 +293,7 @@ fn change_dead_letter(
 fn batch(session: &mut Session, of: CommandOf<'_>, argument: &str) -> Result<String, Refused> {
     let batch: Batch = serde_json::from_str(argument).map_err(|error| malformed(error.to_string()))?;
     let state = look(session, |state| QueueState::of(state, of))?;
-    let is_due = state.due_ms.is_some_and(|due_ms| due_ms <= of.now_ms);
-    if batch.accepted.is_empty() && batch.ended.is_empty() && (batch.room == 0 || !is_due) {
+    if batch.accepted.is_empty() && batch.ended.is_empty() && (batch.room == 0 || !state.is_due(of)) {
         let (ended, accepted, begun) = Default::default();
         return written(&BatchAnswer {
             ended,
@@ -309,9 +330,20 @@ impl Batch {
         for attempt in self.ended {
             ended.push(attempt.conclude(transaction, &mut tally, of, policy)?);
         }
+        // Where nothing waits that comes before them, messages begin as they are accepted.
+        let mut may_begin = !QueueState::of(transaction, of)?.is_due(of);
+        let mut begun = BegunJobs::default();
         let mut accepted = Vec::with_capacity(self.accepted.len());
         for message in self.accepted {
-            accepted.push(message.accept(transaction, &mut tally, of, limits)?);
+            may_begin &= begun.has_room(self.room);
+            let begins = may_begin && message.delay_ms == 0;
+            accepted.push(message.accept(
+                transaction,
+                &mut tally,
+                of,
+                limits,
+                begins.then_some(&mut begun),
+            )?);
         }
         let begin = Change::Begin {
             candidates: vec![Candidate {
@@ -323,24 +355,17 @@ impl Batch {
             room: 1,
             owner: of.owner.to_owned(),
         };
-        let mut begun = Vec::new();
-        let mut bytes = 0;
-        while begun.len() < self.room && bytes < BEGUN_BYTES_MAX {
+        while begun.has_room(self.room) {
             let changed = begin.perform_with(transaction, &mut tally, of.now_ms)?;
             let Changed::Begun(mut next) = changed else { break };
             let Some((job, request)) = next.pop() else { break };
-            bytes += job.bytes;
-            begun.push(BegunJob {
-                id: job.id,
-                attempt: job.attempts,
-                request: request.into(),
-            });
+            begun.push(job, request);
         }
         tally.write(transaction)?;
         Ok(Some(BatchAnswer {
             ended,
             accepted,
-            begun,
+            begun: begun.jobs,
             state: QueueState::of(transaction, of)?,
         }))
     }
@@ -353,10 +378,11 @@ impl NewMessage {
         tally: &mut Tally,
         of: CommandOf<'_>,
         limits: QueueLimits,
+        begun: Option<&mut BegunJobs>,
     ) -> Result<AcceptedMessage, JobError> {
         let request = self.request.content(&self.id)?;
         let digest = forebay_store::digest(&[self.message_type.as_bytes(), &request.body].join(&0));
-        let new = Box::new(NewJob {
+        let new = NewJob {
             id: self.id.clone(),
             queue: of.queue.to_owned(),
             subject: None,
@@ -364,17 +390,23 @@ impl NewMessage {
             digest: format!("{digest:032x}"),
             delay_ms: self.delay_ms,
             request,
-        });
+        };
         let mut accepted = AcceptedMessage {
             id: self.id,
             ..AcceptedMessage::default()
         };
-        match (Change::Accept { new, limits }).perform_with(transaction, tally, of.now_ms) {
+        let owner = begun.as_ref().map(|_| of.owner);
+        match accept(transaction, tally, &new, limits, owner, of.now_ms) {
             Ok(Changed::Accepted(job)) if job.id != accepted.id => {
                 accepted.known = Some(report(&job, response(transaction, &job.id)?));
                 accepted.id = job.id;
             }
-            Ok(_) => {}
+            Ok(Changed::Accepted(job)) => {
+                if let Some(begun) = begun {
+                    begun.push(*job, new.request);
+                }
+            }
+            Ok(_) => unreachable!("a job is accepted or not"),
             // It is stored first, so nothing is changed if it is not what a store takes.
             Err(JobError::Store(error)) if !error.is_input() => return Err(error.into()),
             Err(error @ JobError::Foreign { .. }) => return Err(error),
@@ -439,5 +471,9 @@ impl QueueState {
             open: totals(state, of.queue)?.open,
             due_ms: next_due(state, of.queue)?.map(|(due_ms, _)| due_ms),
         })
+    }
+
+    fn is_due(&self, of: CommandOf<'_>) -> bool {
+        self.due_ms.is_some_and(|due_ms| due_ms <= of.now_ms)
     }
 }

@@ -11,7 +11,10 @@ use forebay_jobs::{
     Candidate, Change, Changed, CommandOf, Content, FAILED_KEPT, GLOBAL, Job, JobError, JobState, NewJob,
     Outcome, Policy, ProgramQueues, QueueLimits, due_ms, find, list, queues, request, response,
 };
-use forebay_store::{Durability, Key, Options, Range, Read as _, Store, facade::Session};
+use forebay_store::{
+    Durability, Key, Options, Range, Read, Store,
+    facade::{Session, SessionError},
+};
 use serde_json::{Value, json};
 
 const POLICY: Policy = Policy {
@@ -421,7 +424,7 @@ fn a_program_has_its_queue_to_itself_and_leaves_those_of_routes_alone() {
     let accepted = answer["accepted"].as_array().unwrap();
     assert_eq!(
         (&accepted[1]["id"], &accepted[1]["known"]["state"]),
-        (&json!("b"), &json!("waiting"))
+        (&json!("b"), &json!("running"))
     );
     let codes: Vec<&Value> = accepted.iter().map(|message| &message["code"]).collect();
     assert_eq!(
@@ -545,6 +548,38 @@ fn a_reply_that_the_store_does_not_take_is_not_kept_and_a_message_is_refused_by_
         (&json!(["done"]), &json!("done"))
     );
     assert_eq!(answer["accepted"][0]["known"]["response"], Value::Null);
+}
+
+#[test]
+fn a_message_begins_as_it_is_accepted_unless_another_is_due_or_its_time_has_not_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::open(folder.path(), &Options::default()).unwrap();
+    let mut queues = ProgramQueues::default();
+    command(&mut queues, &mut session, "p", "open", &json!("")).unwrap();
+    let mut begun = |room: usize, ids: &[&str], delay_ms: u64| {
+        let message =
+            |id: &&str| json!({ "id": id, "delayMs": delay_ms, "type": "t", "request": { "head": "{}" } });
+        let accepted: Vec<Value> = ids.iter().map(message).collect();
+        let mut batch = batch(room, &json!(accepted), &json!([]));
+        batch["openMax"] = 10.into();
+        let answer = command(&mut queues, &mut session, "p", "batch", &batch).unwrap();
+        let begun = answer["begun"].as_array().unwrap().iter();
+        begun
+            .map(|job| job["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(begun(9, &["later"], 1).is_empty());
+    assert_eq!(begun(1, &["a", "b"], 0), ["a"]);
+    assert_eq!(begun(1, &["c"], 0), ["b"]);
+    assert_eq!(begun(9, &["d"], 0), ["c", "d"]);
+    let state = session
+        .look(|state, _| Ok::<_, SessionError>(queues_of(state)))
+        .unwrap();
+    assert_eq!((state.waiting, state.running), (1, 4));
+}
+
+fn queues_of(state: &impl Read) -> forebay_jobs::QueueFacts {
+    queues(state, 5).unwrap().remove(0)
 }
 
 #[test]
