@@ -6,6 +6,7 @@ use std::{
 };
 
 use forebay_testkit::{Folder, command, node, postgres::Schema, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::jobs::{accept, jobs, open, over, setup, wait_for_note};
@@ -16,9 +17,24 @@ import { Pool } from 'SDK/pool/index.js';
 import { DurableQueue } from 'SDK/pool/durable.js';
 
 const pool = new Pool({ handlers: { it: './handler.mjs' }, size: { min: 1, max: 1 }, concurrency: 8 });
-const queue = new DurableQueue(pool, { store: process.argv[2], name: 'images' });
+const queue = await opened();
+queue.on('error', ({ message }) => {
+  console.error(message);
+  process.exit();
+});
 for (const [name, options] of JSON.parse(process.argv[3])) await queue.enqueue({ name }, options);
 setInterval(() => {}, 1_000);
+
+async function opened() {
+  for (;;) {
+    try {
+      return new DurableQueue(pool, { store: process.argv[2], name: 'images' });
+    } catch (error) {
+      if (process.argv[4] !== 'waits') throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
 ";
 
 const HANDLER: &str = "
@@ -36,12 +52,12 @@ export default async ({ name }) => {
 struct Program(Child);
 
 impl Program {
-    fn start(data: &Folder, store: &str, messages: &Value) -> Self {
+    fn start(data: &Folder, store: &str, messages: &Value, mode: &str) -> Self {
         let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sdk/node/dist");
         data.write("work/program.mjs", PROGRAM.replace("SDK", sdk));
         data.write("work/handler.mjs", HANDLER);
         let program = Command::new(node())
-            .args(["program.mjs", store, &messages.to_string()])
+            .args(["program.mjs", store, &messages.to_string(), mode])
             .current_dir(data.path().join("work"))
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -49,8 +65,15 @@ impl Program {
         Self(program.expect("node can be run"))
     }
 
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it is there");
+    }
+
     /// What it says when it ends by itself.
     fn error(mut self) -> String {
+        wait_until("the program to end", || {
+            self.0.try_wait().is_ok_and(|status| status.is_some())
+        });
         let mut said = String::new();
         let mut stderr = self.0.stderr.take().expect("it is a pipe");
         stderr.read_to_string(&mut said).expect("it is text");
@@ -108,7 +131,7 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
         ["wrong", { "attempts": 1 }],
         ["later", { "delay": 3_600_000, "key": "k" }],
     ]);
-    let program = Program::start(&data, store, &messages);
+    let program = Program::start(&data, store, &messages, "");
     wait_for_note(&data, "begin gated");
     wait_until("the wrong one to fail", || of_state(store, "failed").len() == 1);
     let (wrong, _) = of_state(store, "failed").remove(0);
@@ -164,7 +187,7 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
     let own = accept(&server, "", &json!({ "name": "own" }));
     assert_eq!(over(&server, &own)["state"], "done");
     open(&data, "program-gate");
-    let _program = Program::start(&data, store, &json!([["later", { "key": "k" }]]));
+    let _program = Program::start(&data, store, &json!([["later", { "key": "k" }]]), "");
     wait_until("the job that was cut off to be done", || {
         of_state(store, "done").contains(&(gated.clone(), 2))
     });
@@ -173,26 +196,48 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
 }
 
 #[test]
-fn a_program_has_its_queue_in_a_database_and_another_one_is_refused() {
+fn a_queue_in_a_database_has_one_program_also_after_a_suspended_one_has_lost_it() {
     let (data, schema) = (Folder::new(), Schema::new());
     let store = &*schema.url();
     std::fs::create_dir_all(data.path().join("work")).expect("a folder can be made");
-    let _program = Program::start(&data, store, &json!([["a", {}], ["wrong", { "attempts": 1 }]]));
-    wait_for_note(&data, "begin wrong");
-    wait_until("both to be over", || {
-        let ends = ["done", "failed"].map(|state| of_state(store, state).len());
-        ends == [1, 1]
-    });
-    let said = Program::start(&data, store, &json!([])).error();
-    assert!(
-        said.contains("another program has the queue \"images\" of postgres://"),
-        "{said}"
+    let first = Program::start(
+        &data,
+        store,
+        &json!([["wrong", { "attempts": 1 }], ["gated", {}]]),
+        "",
     );
+    wait_for_note(&data, "begin gated");
+    let refused = Program::start(&data, store, &json!([]), "").error();
+    assert!(
+        refused.contains("another program has the queue \"images\" of postgres://"),
+        "{refused}"
+    );
+    wait_until("one to fail", || of_state(store, "failed").len() == 1);
     let retried = on_store(store, &["retry", "--failed", "--route", "images"]);
     assert_eq!(retried.unwrap(), "jobs that begin again: 1\n");
-    wait_until("the wrong one to fail again", || {
+    wait_until("it to fail again", || {
         of_state(store, "failed")
             .iter()
             .any(|(_, attempts)| *attempts == 2)
     });
+
+    first.signal(Signal::STOP);
+    let _second = Program::start(&data, store, &json!([]), "waits");
+    wait_until(
+        "another program to have the queue, and to run what was running",
+        || {
+            of_state(store, "running")
+                .iter()
+                .any(|(_, attempts)| *attempts == 2)
+        },
+    );
+    open(&data, "program-gate");
+    wait_until("the job to be done", || of_state(store, "done").len() == 1);
+    first.signal(Signal::CONT);
+    let lost = first.error();
+    assert!(
+        lost.contains("another program has taken over the queue \"images\""),
+        "{lost}"
+    );
+    assert_eq!(of_state(store, "done")[0].1, 2);
 }
