@@ -158,7 +158,7 @@ describe('a durable queue', () => {
     for (const options of [{ max: 0 }, { attempts: 0.5 }, { backoff: -1 }, { kept: Infinity }]) assert.throws(() => new DurableQueue({}, { store, ...options }), RangeError);
     for (const name of ['', 'POST /tasks', 'x'.repeat(129)]) assert.throws(() => new DurableQueue({}, { store, name }), { code: 'key' });
     store.set('ForebayQueue', 'old', 'open', 1, {});
-    assert.throws(() => new DurableQueue({}, { store, name: 'old' }), /earlier version of forebay\/pool.*forebay store kill/);
+    assert.throws(() => new DurableQueue({}, { store, name: 'old' }), /earlier version of forebay\/pool.*forebay store kill 'ForebayQueue\/old' --yes/);
     store.close();
   });
 

@@ -191,7 +191,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     this.#store = typeof store === 'string' ? open(store) : store;
     this.#options = { name, max, inFlight, attempts, backoff, kept };
     if (this.#store.node('ForebayQueue', name).exists) {
-      throw new Error(`${this.#store.path} has messages of an earlier version of forebay/pool in its global ForebayQueue: finish them with that version, or remove them (forebay store kill ForebayQueue ${name})`);
+      throw new Error(`${this.#store.path} has messages of an earlier version of forebay/pool in its global ForebayQueue: finish them with that version, or remove them (forebay store kill 'ForebayQueue/${name}' --yes --data '${this.#store.path}')`);
     }
     const opened = this.#command('open') as { open: number; failed: readonly ShownJob[] } | null;
     if (opened === null) throw new Error(`another program has the queue ${JSON.stringify(name)} of ${this.#store.path}`);
@@ -319,7 +319,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
     }
     if (answer === null) {
       const lost = new ClosedError(`another program has taken over the queue ${JSON.stringify(name)} of ${this.#store.path}`);
-      for (const { reject } of incoming) reject(lost);
+      this.#incoming.unshift(...incoming);
       this.#isClosed = true;
       this.#waiting = [];
       this.#end(lost.message);
@@ -407,7 +407,7 @@ export class DurableQueue<M extends Messages = Messages> extends EventEmitter<Du
   #end(reason: string): void {
     this.#isEnded = true;
     clearTimeout(this.#timer);
-    for (const { reject } of this.#replies.values()) reject(new ClosedError(reason));
+    for (const { reject } of [...this.#replies.values(), ...this.#incoming.splice(0)]) reject(new ClosedError(reason));
     this.#replies.clear();
     this.#command('close');
   }
