@@ -161,7 +161,10 @@ impl Change {
         now_ms: u64,
     ) -> Result<Changed, JobError> {
         match self {
-            Self::Accept { new, limits } => accept(transaction, tally, new, *limits, None, now_ms),
+            Self::Accept { new, limits } => {
+                let job = accept(transaction, tally, new, *limits, None, now_ms)?;
+                Ok(Changed::Accepted(Box::new(job)))
+            }
             Self::Begin {
                 candidates,
                 room,
@@ -242,7 +245,7 @@ pub(crate) fn accept(
     limits: QueueLimits,
     owner: Option<&str>,
     now_ms: u64,
-) -> Result<Changed, JobError> {
+) -> Result<Job, JobError> {
     let subject = new.subject.as_deref();
     let key = new.key.as_deref();
     let by_key = key
@@ -253,7 +256,7 @@ pub(crate) fn accept(
         && let Some(job) = find(transaction, &id, now_ms)?
     {
         if job.digest == new.digest {
-            return Ok(Changed::Accepted(Box::new(job)));
+            return Ok(job);
         }
         let key = key.unwrap_or_default().to_owned();
         return Err(JobError::OtherRequest { key });
@@ -282,7 +285,7 @@ pub(crate) fn accept(
         write(transaction, &by_key, &job.id)?;
     }
     update(transaction, tally, None, Some(&job))?;
-    Ok(Changed::Accepted(Box::new(job)))
+    Ok(job)
 }
 
 fn begin(

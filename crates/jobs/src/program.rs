@@ -92,36 +92,18 @@ struct FailedAttempt {
     is_final: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BatchAnswer {
-    /// The state of each job whose attempt has ended; `None` if another program has the queue.
+    /// The state of each job whose attempt has ended; `None` if it was no longer this program's attempt.
     ended: Vec<Option<JobState>>,
-    accepted: Vec<AcceptedMessage>,
+    /// The id of each message; `known`, the job that its key stood for already; or `code` and `error`.
+    accepted: Vec<Value>,
     begun: Vec<BegunJob>,
-    #[serde(flatten)]
-    state: QueueState,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct QueueState {
     /// Jobs that are not over.
     open: u64,
     /// From when the next job may begin.
     due_ms: Option<u64>,
-}
-
-#[derive(Default, Serialize)]
-struct AcceptedMessage {
-    id: String,
-    /// The job that the key stood for already.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    known: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
 }
 
 /// The jobs that a batch begins.
@@ -292,15 +274,9 @@ fn change_dead_letter(
 
 fn batch(session: &mut Session, of: CommandOf<'_>, argument: &str) -> Result<String, Refused> {
     let batch: Batch = serde_json::from_str(argument).map_err(|error| malformed(error.to_string()))?;
-    let state = look(session, |state| QueueState::of(state, of))?;
-    if batch.accepted.is_empty() && batch.ended.is_empty() && (batch.room == 0 || !state.is_due(of)) {
-        let (ended, accepted, begun) = Default::default();
-        return written(&BatchAnswer {
-            ended,
-            accepted,
-            begun,
-            state,
-        });
+    let answer = look(session, |state| BatchAnswer::of(state, of))?;
+    if batch.accepted.is_empty() && batch.ended.is_empty() && (batch.room == 0 || !answer.is_due(of)) {
+        return written(&answer);
     }
     written(&in_transaction(session, |transaction| {
         batch.perform(transaction, of)
@@ -331,7 +307,7 @@ impl Batch {
             ended.push(attempt.conclude(transaction, &mut tally, of, policy)?);
         }
         // Where nothing waits that comes before them, messages begin as they are accepted.
-        let mut may_begin = !QueueState::of(transaction, of)?.is_due(of);
+        let mut may_begin = !BatchAnswer::of(transaction, of)?.is_due(of);
         let mut begun = BegunJobs::default();
         let mut accepted = Vec::with_capacity(self.accepted.len());
         for message in self.accepted {
@@ -366,7 +342,7 @@ impl Batch {
             ended,
             accepted,
             begun: begun.jobs,
-            state: QueueState::of(transaction, of)?,
+            ..BatchAnswer::of(transaction, of)?
         }))
     }
 }
@@ -379,11 +355,11 @@ impl NewMessage {
         of: CommandOf<'_>,
         limits: QueueLimits,
         begun: Option<&mut BegunJobs>,
-    ) -> Result<AcceptedMessage, JobError> {
+    ) -> Result<Value, JobError> {
         let request = self.request.content(&self.id)?;
         let digest = forebay_store::digest(&[self.message_type.as_bytes(), &request.body].join(&0));
         let new = NewJob {
-            id: self.id.clone(),
+            id: self.id,
             queue: of.queue.to_owned(),
             subject: None,
             key: self.key,
@@ -391,31 +367,26 @@ impl NewMessage {
             delay_ms: self.delay_ms,
             request,
         };
-        let mut accepted = AcceptedMessage {
-            id: self.id,
-            ..AcceptedMessage::default()
-        };
         let owner = begun.as_ref().map(|_| of.owner);
         match accept(transaction, tally, &new, limits, owner, of.now_ms) {
-            Ok(Changed::Accepted(job)) if job.id != accepted.id => {
-                accepted.known = Some(report(&job, response(transaction, &job.id)?));
-                accepted.id = job.id;
+            Ok(job) if job.id != new.id => {
+                let known = report(&job, response(transaction, &job.id)?);
+                Ok(json!({ "id": job.id, "known": known }))
             }
-            Ok(Changed::Accepted(job)) => {
+            Ok(job) => {
                 if let Some(begun) = begun {
-                    begun.push(*job, new.request);
+                    begun.push(job, new.request);
                 }
+                Ok(json!({ "id": new.id }))
             }
-            Ok(_) => unreachable!("a job is accepted or not"),
             // It is stored first, so nothing is changed if it is not what a store takes.
-            Err(JobError::Store(error)) if !error.is_input() => return Err(error.into()),
-            Err(error @ JobError::Foreign { .. }) => return Err(error),
+            Err(JobError::Store(error)) if !error.is_input() => Err(error.into()),
+            Err(error @ JobError::Foreign { .. }) => Err(error),
             Err(error) => {
                 let Refused { code, message } = error.into();
-                (accepted.code, accepted.error) = (Some(code), Some(message));
+                Ok(json!({ "id": new.id, "code": code, "error": message }))
             }
         }
-        Ok(accepted)
     }
 }
 
@@ -465,11 +436,13 @@ impl EndedAttempt {
     }
 }
 
-impl QueueState {
+impl BatchAnswer {
+    /// Of a batch that does nothing.
     fn of(state: &impl Read, of: CommandOf<'_>) -> Result<Self, JobError> {
         Ok(Self {
             open: totals(state, of.queue)?.open,
             due_ms: next_due(state, of.queue)?.map(|(due_ms, _)| due_ms),
+            ..Self::default()
         })
     }
 
