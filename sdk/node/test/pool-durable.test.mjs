@@ -303,6 +303,7 @@ describe('a durable queue', () => {
     const lines = [];
     const start = (name) => {
       const child = spawn(process.execPath, [program, name], { stdio: ['ignore', 'pipe', 'inherit'] });
+      test.after(() => child.kill('SIGKILL'));
       child.stdout.on('data', (text) => lines.push(...text.toString().trim().split('\n')));
       return child;
     };
@@ -354,11 +355,13 @@ describe('a durable queue', () => {
     const running = () => [...store.node('%jobs', 'job').entries()].find(([, job]) => job.meta.state === 'running')?.[1].meta;
     for (let number = 1; number <= 10; number++) {
       const child = spawn(process.execPath, [program, String(number)], { stdio: 'inherit' });
+      test.after(() => child.kill('SIGKILL'));
       await until(() => running()?.attempts === number);
       child.kill('SIGKILL');
       await new Promise((resolve) => child.once('close', resolve));
     }
     const child = spawn(process.execPath, [program, '11'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    test.after(() => child.kill('SIGKILL'));
     let printed = '';
     child.stdout.on('data', (text) => (printed += text));
     await new Promise((resolve) => child.once('close', resolve));
