@@ -182,7 +182,7 @@ $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json sdk/node/libraries.mjs $(s
 	cd sdk/node && npm run --silent build
 
 # In the mode of the tests and of `make run`. `make build` and `make dist` replace it by theirs.
-$(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/records -name '*.rs' -o -name Cargo.toml)
+$(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/records crates/jobs -name '*.rs' -o -name Cargo.toml)
 	@mkdir -p sdk/node/dist
 	cd sdk/node && npm run --silent addon
 

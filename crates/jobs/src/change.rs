@@ -1,9 +1,11 @@
 //! Everything that can happen to the queue, each in one transaction of the store.
 
+use std::collections::BTreeMap;
+
 use forebay_store::{Read, Transaction};
 
 use crate::{
-    Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy, is_ahead,
+    Content, FAILED_KEPT, Job, JobError, JobState, Outcome, Policy, is_ahead, is_of_route,
     tree::{self, Totals, find, key, place, place_of_key, read, write, write_content},
 };
 
@@ -105,6 +107,8 @@ pub enum Change {
     Recover {
         /// This process.
         owner: String,
+        /// The queue of a program; `None`: those of all routes.
+        queue: Option<String>,
     },
 }
 
@@ -119,8 +123,8 @@ pub enum Changed {
     Job(Box<Job>),
     /// It is noted, the job was removed, or the attempt had been ended by another change: nothing was changed.
     Nothing,
-    /// So many jobs wait again.
-    Recovered(usize),
+    /// Jobs whose attempts were ended.
+    Recovered(Vec<Job>),
 }
 
 impl Change {
@@ -143,13 +147,29 @@ impl Change {
 
     /// Makes the change; `now_ms` is the time in milliseconds since 1970 UTC. After an error of the store the transaction has to be rolled back; after others it is unchanged.
     pub fn perform(&self, transaction: &mut Transaction, now_ms: u64) -> Result<Changed, JobError> {
+        let mut tally = Tally::default();
+        let changed = self.perform_with(transaction, &mut tally, now_ms)?;
+        tally.write(transaction)?;
+        Ok(changed)
+    }
+
+    /// The same, without writing the totals: of several changes in a transaction, the last writes them.
+    pub(crate) fn perform_with(
+        &self,
+        transaction: &mut Transaction,
+        tally: &mut Tally,
+        now_ms: u64,
+    ) -> Result<Changed, JobError> {
         match self {
-            Self::Accept { new, limits } => accept(transaction, new, *limits, now_ms),
+            Self::Accept { new, limits } => {
+                let job = accept(transaction, tally, new, *limits, None, now_ms)?;
+                Ok(Changed::Accepted(Box::new(job)))
+            }
             Self::Begin {
                 candidates,
                 room,
                 owner,
-            } => begin(transaction, candidates, *room, owner, now_ms),
+            } => begin(transaction, tally, candidates, *room, owner, now_ms),
             Self::Conclude {
                 id,
                 attempt,
@@ -166,10 +186,15 @@ impl Change {
                 }
                 let mut job = before.clone();
                 let response = job.conclude(outcome.clone(), policy, now_ms, *jitter);
+                if job.state == JobState::Done && policy.kept.is_zero() {
+                    tally.of(transaction, &job.queue)?.done += 1;
+                    remove(transaction, tally, &before)?;
+                    return Ok(Changed::Job(Box::new(job)));
+                }
                 if let Some(response) = response {
                     write_content(transaction, id, "response", response)?;
                 }
-                update(transaction, Some(&before), Some(&job))?;
+                update(transaction, tally, Some(&before), Some(&job))?;
                 expire(transaction, &job, job.kept_until_ms(policy))?;
                 Ok(Changed::Job(Box::new(job)))
             }
@@ -178,7 +203,7 @@ impl Change {
                 if job.state.is_over() && !even_if_over {
                     return Err(JobError::Over { state: job.state });
                 }
-                remove(transaction, &job)?;
+                remove(transaction, tally, &job)?;
                 Ok(Changed::Nothing)
             }
             Self::Retry { id } => {
@@ -190,7 +215,7 @@ impl Change {
                 job.retry(now_ms);
                 expire(transaction, &before, None)?;
                 transaction.kill(&key(&["job", id, "response"])?)?;
-                update(transaction, Some(&before), Some(&job))?;
+                update(transaction, tally, Some(&before), Some(&job))?;
                 Ok(Changed::Job(Box::new(job)))
             }
             Self::Scheduled { queue, until_ms } => {
@@ -200,7 +225,7 @@ impl Change {
                 write(transaction, &key(&["schedule", queue])?, &until_ms)?;
                 Ok(Changed::Nothing)
             }
-            Self::Recover { owner } => recover(transaction, owner, now_ms),
+            Self::Recover { owner, queue } => recover(transaction, tally, owner, queue.as_deref(), now_ms),
         }
     }
 }
@@ -214,12 +239,15 @@ fn resting(transaction: &Transaction, id: &str, now_ms: u64) -> Result<Job, JobE
     }
 }
 
-fn accept(
+/// Accepts a job; one of `owner` begins at once.
+pub(crate) fn accept(
     transaction: &mut Transaction,
+    tally: &mut Tally,
     new: &NewJob,
     limits: QueueLimits,
+    owner: Option<&str>,
     now_ms: u64,
-) -> Result<Changed, JobError> {
+) -> Result<Job, JobError> {
     let subject = new.subject.as_deref();
     let key = new.key.as_deref();
     let by_key = key
@@ -230,13 +258,13 @@ fn accept(
         && let Some(job) = find(transaction, &id, now_ms)?
     {
         if job.digest == new.digest {
-            return Ok(Changed::Accepted(Box::new(job)));
+            return Ok(job);
         }
         let key = key.unwrap_or_default().to_owned();
         return Err(JobError::OtherRequest { key });
     }
     let bytes = (new.request.head.len() + new.request.body.len()) as u64;
-    let totals = totals(transaction, &new.queue)?;
+    let totals = *tally.of(transaction, &new.queue)?;
     if totals.open >= limits.open_max {
         let open_max = limits.open_max;
         return Err(JobError::Full { open_max });
@@ -249,17 +277,22 @@ fn accept(
             bytes_max: limits.bytes_max,
         });
     }
-    let job = Job::new(new, now_ms);
+    let mut job = Job::new(new, now_ms);
+    if let Some(owner) = owner {
+        job.begin(owner, now_ms);
+    }
+    // First, because a store may not take it.
+    write_content(transaction, &job.id, "request", new.request.clone())?;
     if let Some(by_key) = by_key {
         write(transaction, &by_key, &job.id)?;
     }
-    write_content(transaction, &job.id, "request", new.request.clone())?;
-    update(transaction, None, Some(&job))?;
-    Ok(Changed::Accepted(Box::new(job)))
+    update(transaction, tally, None, Some(&job))?;
+    Ok(job)
 }
 
 fn begin(
     transaction: &mut Transaction,
+    tally: &mut Tally,
     candidates: &[Candidate],
     room: usize,
     owner: &str,
@@ -269,7 +302,7 @@ fn begin(
     while begun.len() < room {
         let mut next: Option<(u8, u64, &str, String)> = None;
         for candidate in candidates {
-            let totals = totals(transaction, &candidate.queue)?;
+            let totals = tally.of(transaction, &candidate.queue)?;
             if totals.running >= candidate.at_a_time as u64 {
                 continue;
             }
@@ -295,36 +328,63 @@ fn begin(
         };
         let mut job = before.clone();
         job.begin(owner, now_ms);
-        update(transaction, Some(&before), Some(&job))?;
+        update(transaction, tally, Some(&before), Some(&job))?;
         let request = tree::request(transaction, &id)?.unwrap_or_default();
         begun.push((job, request));
     }
     Ok(Changed::Begun(begun))
 }
 
-fn recover(transaction: &mut Transaction, owner: &str, now_ms: u64) -> Result<Changed, JobError> {
-    let mut running = tree::list(transaction, &[JobState::Running], None, usize::MAX, now_ms)?;
-    running.retain(|job| job.owner.as_deref() != Some(owner));
-    for before in &running {
-        let mut job = before.clone();
+fn recover(
+    transaction: &mut Transaction,
+    tally: &mut Tally,
+    owner: &str,
+    queue: Option<&str>,
+    now_ms: u64,
+) -> Result<Changed, JobError> {
+    let mut jobs = tree::list(transaction, &[JobState::Running], queue, usize::MAX, now_ms)?;
+    jobs.retain(|job| job.owner.as_deref() != Some(owner) && (queue.is_some() || is_of_route(&job.queue)));
+    for job in &mut jobs {
+        let before = job.clone();
         job.interrupt(now_ms);
-        update(transaction, Some(before), Some(&job))?;
+        update(transaction, tally, Some(&before), Some(job))?;
         let kept_ms = FAILED_KEPT.as_millis() as u64;
-        expire(transaction, &job, job.ended_ms.map(|ended_ms| ended_ms + kept_ms))?;
+        expire(transaction, job, job.ended_ms.map(|ended_ms| ended_ms + kept_ms))?;
     }
-    Ok(Changed::Recovered(running.len()))
+    Ok(Changed::Recovered(jobs))
 }
 
-fn totals(state: &impl Read, queue: &str) -> Result<Totals, JobError> {
-    Ok(read(state, &key(&["queue", queue])?)?.unwrap_or_default())
+/// The totals of the queues that a transaction changes.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(BTreeMap<String, Totals>);
+
+impl Tally {
+    pub(crate) fn of(&mut self, state: &impl Read, queue: &str) -> Result<&mut Totals, JobError> {
+        if !self.0.contains_key(queue) {
+            self.0.insert(queue.to_owned(), tree::totals(state, queue)?);
+        }
+        Ok(self.0.get_mut(queue).expect("it has been read"))
+    }
+
+    pub(crate) fn write(&self, transaction: &mut Transaction) -> Result<(), JobError> {
+        for (queue, totals) in &self.0 {
+            tree::write_totals(transaction, queue, totals)?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes a job, moves it in the index and counts it; `None`: there was none before, or there is none any more.
-fn update(transaction: &mut Transaction, before: Option<&Job>, after: Option<&Job>) -> Result<(), JobError> {
+fn update(
+    transaction: &mut Transaction,
+    tally: &mut Tally,
+    before: Option<&Job>,
+    after: Option<&Job>,
+) -> Result<(), JobError> {
     let Some(queue) = before.or(after).map(|job| job.queue.as_str()) else {
         return Ok(());
     };
-    let mut totals = totals(transaction, queue)?;
+    let totals = tally.of(transaction, queue)?;
     if let Some(job) = before {
         transaction.kill(&place(job)?)?;
         if !job.state.is_over() {
@@ -348,7 +408,7 @@ fn update(transaction: &mut Transaction, before: Option<&Job>, after: Option<&Jo
             }
         }
     }
-    write(transaction, &key(&["queue", queue])?, &totals)
+    Ok(())
 }
 
 /// Sets until when a job and everything that belongs to it are kept.
@@ -361,8 +421,8 @@ fn expire(transaction: &mut Transaction, job: &Job, at_ms: Option<u64>) -> Resul
     Ok(())
 }
 
-fn remove(transaction: &mut Transaction, job: &Job) -> Result<(), JobError> {
-    update(transaction, Some(job), None)?;
+fn remove(transaction: &mut Transaction, tally: &mut Tally, job: &Job) -> Result<(), JobError> {
+    update(transaction, tally, Some(job), None)?;
     transaction.kill(&key(&["job", &job.id])?)?;
     if let Some(name) = &job.key {
         transaction.kill(&place_of_key(&job.queue, job.subject.as_deref(), name)?)?;

@@ -12,7 +12,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_hours(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 /// Minimum time for which failed jobs are kept.
 pub const FAILED_KEPT: Duration = Duration::from_hours(30 * 24);
-/// Attempts that the death of the server has cut off count as failed from this number on: the job itself may be the cause.
+/// Attempts that the death of their process has cut off count as failed from this number on: the job itself may be the cause.
 const INTERRUPTIONS_MAX: u32 = 10;
 /// Longest stored error, in characters.
 const ERROR_CHARS_MAX: usize = 1024;
@@ -117,7 +117,7 @@ pub struct Job {
     pub attempts: u32,
     /// Those of them that failed.
     pub failures: u32,
-    /// Attempts that the death of the server has cut off.
+    /// Attempts that the death of their process has cut off.
     #[serde(default)]
     pub interruptions: u32,
     /// When it was accepted.
@@ -238,7 +238,7 @@ impl Job {
             self.state = JobState::Failed;
             self.ended_ms = Some(now_ms);
             self.error = Some(format!(
-                "the server ended {INTERRUPTIONS_MAX} times while it ran the job, which may be the cause"
+                "the process that ran the job ended {INTERRUPTIONS_MAX} times, and the job may be the cause"
             ));
         } else {
             self.wait_again(now_ms);

@@ -4,6 +4,8 @@
 //! and random numbers are arguments. [`Change`] is everything that can happen to the queue, and [`Change::perform`] does it in one
 //! transaction of the embedded store. What runs jobs only makes changes and reads, so another queue can take the store's place.
 //!
+//! [`ProgramQueues`] makes the same changes for a program that is no server, and says whose jobs are whose.
+//!
 //! The crate knows neither HTTP nor pools: requests and responses are [`Content`], a JSON text and bytes.
 //!
 //! **Invariants:** a job that was accepted is in the store, whole, until it is over and the time to keep it has passed, or it is
@@ -13,16 +15,21 @@
 
 mod change;
 mod job;
+mod program;
+mod report;
 mod schedule;
 mod slots;
 mod tree;
 
 pub use change::{Candidate, Change, Changed, NewJob, QueueLimits};
 pub use job::{BACKOFF_MAX, FAILED_KEPT, Job, JobState, Outcome, Policy};
+pub use program::{CommandOf, ProgramQueues};
+pub use report::{listed, report, shown};
 pub use schedule::{CronExpression, Schedule, TimeZone, is_ahead};
 pub use slots::Slots;
 pub use tree::{GLOBAL, QueueFacts, due_ms, find, list, queues, request, response, scheduled_ms};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use forebay_store::StoreError;
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +133,12 @@ impl From<forebay_store::KeyError> for JobError {
     }
 }
 
-/// [`Content`] as it is stored: a body that is text stays readable.
+/// Whether a queue is a route's: the names of those have a `/`, and the names of programs' queues have none.
+fn is_of_route(queue: &str) -> bool {
+    queue.contains('/')
+}
+
+/// [`Content`] as JSON, in the store and for programs: a body that is text stays readable.
 #[derive(Deserialize, Serialize)]
 struct StoredContent {
     head: String,
@@ -134,4 +146,30 @@ struct StoredContent {
     text: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
+}
+
+impl From<Content> for StoredContent {
+    fn from(Content { head, body }: Content) -> Self {
+        let (text, base64) = match String::from_utf8(body) {
+            Ok(text) => (Some(text), None),
+            Err(error) => (None, Some(STANDARD.encode(error.as_bytes()))),
+        };
+        Self { head, text, base64 }
+    }
+}
+
+impl StoredContent {
+    /// `path` is where it stands, for the error.
+    fn content(self, path: &str) -> Result<Content, JobError> {
+        let head = self.head;
+        let body = match (self.text, self.base64) {
+            (Some(text), _) => text.into_bytes(),
+            (None, Some(base64)) => STANDARD.decode(base64).map_err(|error| JobError::Foreign {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })?,
+            (None, None) => Vec::new(),
+        };
+        Ok(Content { head, body })
+    }
 }

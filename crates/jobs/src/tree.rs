@@ -10,13 +10,13 @@
 //! ^%jobs("failed",QUEUE,MS,ID)
 //! ^%jobs("key",QUEUE,SUBJECT,KEY)      the id of the job of a client's key
 //! ^%jobs("queue",QUEUE)                Totals
+//! ^%jobs("owner",QUEUE)                the program that has the queue; a route has none
 //! ^%jobs("schedule",QUEUE)             until when the times of its schedule have had their jobs
 //! ```
 //!
 //! The next job of a queue is the first below `"due",QUEUE`, however many wait.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use forebay_store::{Key, Range, Read, StoreError, Transaction};
+use forebay_store::{Key, Range, Read, Transaction};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{Content, Job, JobError, JobState, StoredContent};
@@ -97,12 +97,14 @@ pub(crate) fn read<T: DeserializeOwned>(state: &impl Read, key: &Key) -> Result<
     let Some(document) = state.document(key)? else {
         return Ok(None);
     };
-    serde_json::from_slice(&document)
-        .map(Some)
-        .map_err(|error| JobError::Foreign {
-            path: key.to_string(),
-            reason: error.to_string(),
-        })
+    parse(key, &document).map(Some)
+}
+
+fn parse<T: DeserializeOwned>(key: &Key, text: &[u8]) -> Result<T, JobError> {
+    serde_json::from_slice(text).map_err(|error| JobError::Foreign {
+        path: key.to_string(),
+        reason: error.to_string(),
+    })
 }
 
 pub(crate) fn write(
@@ -111,7 +113,6 @@ pub(crate) fn write(
     value: &impl Serialize,
 ) -> Result<(), JobError> {
     let document = serde_json::to_vec(value).expect("plain values become JSON");
-    let document = forebay_store::json::canonical(&document).map_err(StoreError::from)?;
     Ok(transaction.put(key, &document)?)
 }
 
@@ -121,15 +122,7 @@ pub(crate) fn write_content(
     part: &str,
     content: Content,
 ) -> Result<(), JobError> {
-    let (text, base64) = match String::from_utf8(content.body) {
-        Ok(text) => (Some(text), None),
-        Err(error) => (None, Some(STANDARD.encode(error.as_bytes()))),
-    };
-    let stored = StoredContent {
-        head: content.head,
-        text,
-        base64,
-    };
+    let stored = StoredContent::from(content);
     write(transaction, &key(&["job", id, part])?, &stored)
 }
 
@@ -154,24 +147,29 @@ pub fn response(state: &impl Read, id: &str) -> Result<Option<Content>, JobError
 
 fn content(state: &impl Read, id: &str, part: &str) -> Result<Option<Content>, JobError> {
     let key = key(&["job", id, part])?;
-    let Some(stored) = read::<StoredContent>(state, &key)? else {
-        return Ok(None);
-    };
-    let body = match (stored.text, stored.base64) {
-        (Some(text), _) => text.into_bytes(),
-        (None, Some(base64)) => STANDARD.decode(base64).map_err(|error| JobError::Foreign {
-            path: key.to_string(),
-            reason: error.to_string(),
-        })?,
-        (None, None) => Vec::new(),
-    };
-    let head = stored.head;
-    Ok(Some(Content { head, body }))
+    let stored = read::<StoredContent>(state, &key)?;
+    stored.map(|stored| stored.content(&key.to_string())).transpose()
 }
 
 /// Until when the times of a queue's schedule have had their jobs; `None`: it is new.
 pub fn scheduled_ms(state: &impl Read, queue: &str) -> Result<Option<u64>, JobError> {
     read(state, &key(&["schedule", queue])?)
+}
+
+pub(crate) fn totals(state: &impl Read, queue: &str) -> Result<Totals, JobError> {
+    Ok(read(state, &key(&["queue", queue])?)?.unwrap_or_default())
+}
+
+/// Writes totals that have changed.
+pub(crate) fn write_totals(
+    transaction: &mut Transaction,
+    queue: &str,
+    totals: &Totals,
+) -> Result<(), JobError> {
+    if self::totals(transaction, queue)? == *totals {
+        return Ok(());
+    }
+    write(transaction, &key(&["queue", queue])?, totals)
 }
 
 /// From when the next job of a queue may begin, and its id.
@@ -250,7 +248,7 @@ pub fn queues(state: &impl Read, now_ms: u64) -> Result<Vec<QueueFacts>, JobErro
     let root = key(&["queue"])?;
     let mut facts = Vec::new();
     for queue in names(state, &root, false)? {
-        let totals: Totals = read(state, &root.child(&queue)?)?.unwrap_or_default();
+        let totals = totals(state, &queue)?;
         let due = next_due(state, &queue)?;
         facts.push(QueueFacts {
             waiting: totals.open.saturating_sub(totals.running),

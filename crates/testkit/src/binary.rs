@@ -72,7 +72,7 @@ pub(crate) fn workspace() -> &'static Path {
 }
 
 /// The Node that `make deps` installs: the system's may be older than workers need.
-pub(crate) fn node() -> PathBuf {
+pub fn node() -> PathBuf {
     workspace().join("crates/testkit/node/node_modules/.bin/node")
 }
 

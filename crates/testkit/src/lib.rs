@@ -19,7 +19,7 @@ pub mod techempower;
 mod wait;
 
 pub use self::{
-    binary::{bun, command, program, python},
+    binary::{bun, command, node, program, python},
     client::Client,
     curl::curl,
     document::blocks,

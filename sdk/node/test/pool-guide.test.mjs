@@ -26,7 +26,7 @@ it('the guide shows programs that print what it says', (test) => {
   assert.equal(run('program.mjs'), "{ name: 'ada-100.png', by: 1 }\nhandler_error width 0 is too small\n");
   assert.equal(run('stream.mjs'), '1\n2\n3\nall\n');
   assert.equal(run('greet.mjs'), "{ hello: 'Ada' }\n");
-  assert.deepEqual(run('orders.mjs').split('\n').sort(), ['', '1 ada-100.png', 'kept 1']);
+  assert.deepEqual(run('orders.mjs').split('\n').sort(), ['', 'answered ada-100.png', 'kept']);
 });
 
 it('the guide names every option', () => {

@@ -1,9 +1,19 @@
-//! `jobs`: durable jobs of the running server.
+//! `jobs`: durable jobs of the running server, or of a store that programs use.
+
+use std::{
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::Context as _;
-use serde_json::Value;
+use forebay_jobs::{Change, JobError, JobState, find, listed, request, response, shown};
+use forebay_store::Store;
+use serde_json::{Value, json};
 
-use super::{status::table::Table, store::timestamp};
+use super::{
+    status::table::Table,
+    store::{Data, timestamp},
+};
 use crate::{
     control::{Control, Which, put_encoded},
     failure::UsageError,
@@ -13,7 +23,17 @@ use crate::{
 /// Most jobs that one command retries.
 const RETRIED_MAX: usize = 10_000;
 
-/// List, show, retry and remove the durable jobs of the running server
+/// Whose jobs.
+#[derive(Debug, clap::Args)]
+struct Place {
+    #[command(flatten)]
+    which: Which,
+    /// Those of the store in this folder, or of the database with this URL, whether or not a server or a program runs them. Example: --data shop/data
+    #[arg(long, value_name = "DIR", conflicts_with = "socket")]
+    data: Option<PathBuf>,
+}
+
+/// List, show, retry and remove durable jobs: those of the running server, or with `--data` those of a store
 #[derive(Debug, clap::Args)]
 pub(crate) struct JobsArgs {
     #[command(subcommand)]
@@ -27,7 +47,7 @@ enum Command {
         /// Only those of a state: waiting, running, retrying, done or failed. Example: forebay jobs list --state failed
         #[arg(long, value_parser = ["waiting", "running", "retrying", "done", "failed"])]
         state: Option<String>,
-        /// Only those of a route, by its name in `forebay status`. Example: --route 'POST /mails'
+        /// Only those of a route, by its name in `forebay status`, or of the queue of a program. Example: --route 'POST /mails'
         #[arg(long)]
         route: Option<String>,
         /// Most jobs. Example: --limit 1000
@@ -37,14 +57,14 @@ enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        which: Which,
+        place: Place,
     },
     /// Show a job with its request and its response, as JSON
     Show {
         /// The id of the job. Example: forebay jobs show 0193a1b2c3d4000000000000000000aa
         id: String,
         #[command(flatten)]
-        which: Which,
+        place: Place,
     },
     /// Have jobs begin now that have failed, or that wait for their time, with all their attempts before them
     Retry {
@@ -58,7 +78,7 @@ enum Command {
         #[arg(long, requires = "failed")]
         route: Option<String>,
         #[command(flatten)]
-        which: Which,
+        place: Place,
     },
     /// Remove jobs that are not running, with their results
     Drop {
@@ -66,7 +86,7 @@ enum Command {
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
         #[command(flatten)]
-        which: Which,
+        place: Place,
     },
 }
 
@@ -77,44 +97,122 @@ pub(crate) fn run(arguments: &JobsArgs) -> anyhow::Result<()> {
             route,
             limit,
             json,
-            which,
+            place,
         } => {
-            let found = list(&Control::of(which)?, state.as_deref(), route.as_deref(), *limit)?;
+            let found = Jobs::of(place)?.list(state.as_deref(), route.as_deref(), *limit)?;
             if *json {
                 return Ok(output::line(&found.to_string())?);
             }
             Ok(output::whole(&(table(&found) + &schedules(&found)))?)
         }
-        Command::Show { id, which } => {
-            let job = ask(&Control::of(which)?, "GET", &target(id, ""))?;
+        Command::Show { id, place } => {
+            let job = Jobs::of(place)?.show(id)?;
             Ok(output::line(&serde_json::to_string_pretty(&job)?)?)
         }
         Command::Retry {
             ids,
             failed,
             route,
-            which,
+            place,
         } => {
-            let control = Control::of(which)?;
+            let jobs = Jobs::of(place)?;
             let ids = if *failed {
-                let found = list(&control, Some("failed"), route.as_deref(), RETRIED_MAX)?;
+                let found = jobs.list(Some("failed"), route.as_deref(), RETRIED_MAX)?;
                 of(&found).map(|job| text(&job["id"])).collect()
             } else {
                 ids.clone()
             };
             for id in &ids {
-                ask(&control, "POST", &target(id, "/retry"))?;
+                jobs.retry(id)?;
             }
             Ok(output::line(&format!("jobs that begin again: {}", ids.len()))?)
         }
-        Command::Drop { ids, which } => {
-            let control = Control::of(which)?;
+        Command::Drop { ids, place } => {
+            let jobs = Jobs::of(place)?;
             for id in ids {
-                ask(&control, "DELETE", &target(id, ""))?;
+                jobs.remove(id)?;
             }
             Ok(output::line(&format!("jobs removed: {}", ids.len()))?)
         }
     }
+}
+
+/// Where jobs are.
+enum Jobs {
+    Server(Control),
+    Store(Store),
+}
+
+impl Jobs {
+    fn of(place: &Place) -> anyhow::Result<Self> {
+        Ok(match &place.data {
+            Some(data) => Self::Store(Data::of(data.clone()).write()?),
+            None => Self::Server(Control::of(&place.which)?),
+        })
+    }
+
+    fn list(&self, state: Option<&str>, route: Option<&str>, limit: usize) -> anyhow::Result<Value> {
+        if limit > RETRIED_MAX {
+            return Err(UsageError(format!("--limit {limit}: at most {RETRIED_MAX}")).into());
+        }
+        match self {
+            Self::Server(control) => {
+                let mut target = format!("/jobs?limit={limit}");
+                for (name, value) in [("state", state), ("route", route)] {
+                    if let Some(value) = value {
+                        target.extend(["&", name, "="]);
+                        put_encoded(value, &mut target);
+                    }
+                }
+                ask(control, "GET", &target)
+            }
+            Self::Store(store) => {
+                let states = JobState::ALL.into_iter();
+                let states: Vec<_> = states
+                    .filter(|one| state.is_none_or(|name| one.name() == name))
+                    .collect();
+                let jobs = forebay_jobs::list(&store.snapshot()?, &states, route, limit, now_ms())?;
+                Ok(json!({ "jobs": jobs.iter().map(listed).collect::<Vec<_>>() }))
+            }
+        }
+    }
+
+    fn show(&self, id: &str) -> anyhow::Result<Value> {
+        match self {
+            Self::Server(control) => ask(control, "GET", &target(id, "")),
+            Self::Store(store) => {
+                let state = store.snapshot()?;
+                let missing = || JobError::NotFound { id: id.to_owned() };
+                let job = find(&state, id, now_ms())?.ok_or_else(missing)?;
+                Ok(shown(&job, request(&state, id)?, response(&state, id)?))
+            }
+        }
+    }
+
+    fn retry(&self, id: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Server(control) => ask(control, "POST", &target(id, "/retry")).map(drop),
+            Self::Store(store) => change(store, &Change::Retry { id: id.to_owned() }),
+        }
+    }
+
+    fn remove(&self, id: &str) -> anyhow::Result<()> {
+        let (id, even_if_over) = (id.to_owned(), true);
+        match self {
+            Self::Server(control) => ask(control, "DELETE", &target(&id, "")).map(drop),
+            Self::Store(store) => change(store, &Change::Remove { id, even_if_over }),
+        }
+    }
+}
+
+fn change(store: &Store, change: &Change) -> anyhow::Result<()> {
+    store.transact(|transaction| change.perform(transaction, now_ms()))?;
+    Ok(())
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_millis() as u64
 }
 
 fn target(id: &str, action: &str) -> String {
@@ -126,20 +224,6 @@ fn target(id: &str, action: &str) -> String {
 fn ask(control: &Control, method: &str, target: &str) -> anyhow::Result<Value> {
     let answer = control.ask(method, target, "")?;
     serde_json::from_str(&answer).context("the server's answer is not JSON")
-}
-
-fn list(control: &Control, state: Option<&str>, route: Option<&str>, limit: usize) -> anyhow::Result<Value> {
-    if limit > RETRIED_MAX {
-        return Err(UsageError(format!("--limit {limit}: at most {RETRIED_MAX}")).into());
-    }
-    let mut target = format!("/jobs?limit={limit}");
-    for (name, value) in [("state", state), ("route", route)] {
-        if let Some(value) = value {
-            target.extend(["&", name, "="]);
-            put_encoded(value, &mut target);
-        }
-    }
-    ask(control, "GET", &target)
 }
 
 fn of(found: &Value) -> impl Iterator<Item = &Value> {

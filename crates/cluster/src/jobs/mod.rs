@@ -122,7 +122,7 @@ impl ClusterJobs {
             Change::Retry { id } => self.retry(&id, now_ms).await,
             Change::Scheduled { queue, until_ms } => self.put_scheduled(&queue, until_ms).await,
             // JetStream gives the messages of processes that have ended to others.
-            Change::Recover { .. } => Ok(Changed::Recovered(0)),
+            Change::Recover { .. } => Ok(Changed::Recovered(Vec::new())),
         }
     }
 

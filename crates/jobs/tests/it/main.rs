@@ -8,10 +8,14 @@ use std::{
 };
 
 use forebay_jobs::{
-    Candidate, Change, Changed, Content, FAILED_KEPT, GLOBAL, Job, JobError, JobState, NewJob, Outcome,
-    Policy, QueueLimits, due_ms, find, list, queues, request, response, scheduled_ms,
+    Candidate, Change, Changed, CommandOf, Content, FAILED_KEPT, GLOBAL, Job, JobError, JobState, NewJob,
+    Outcome, Policy, ProgramQueues, QueueLimits, due_ms, find, list, queues, request, response, scheduled_ms,
 };
-use forebay_store::{Durability, Key, Options, Range, Read as _, Store};
+use forebay_store::{
+    Durability, Key, Options, Range, Read, Store,
+    facade::{Session, SessionError},
+};
+use serde_json::{Value, json};
 
 const POLICY: Policy = Policy {
     attempts: 3,
@@ -95,9 +99,13 @@ impl Queue {
         self.make(&Change::Retry { id }, now_ms)
     }
 
-    fn recover(&self, owner: &str, now_ms: u64) -> Changed {
+    fn recover(&self, owner: &str, now_ms: u64) -> usize {
         let owner = owner.to_owned();
-        self.make(&Change::Recover { owner }, now_ms).unwrap()
+        let queue = None;
+        match self.make(&Change::Recover { owner, queue }, now_ms).unwrap() {
+            Changed::Recovered(jobs) => jobs.len(),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn job(&self, id: &str, now_ms: u64) -> Option<Job> {
@@ -197,9 +205,9 @@ fn jobs_begin_by_priority_then_by_time_and_none_before_its_time() {
 fn no_more_jobs_of_a_queue_run_than_may_whatever_process_runs_them() {
     let queue = Queue::new();
     for id in ["a", "b", "c", "d"] {
-        queue.accept(new(id, "q", 0), LIMITS, 0).unwrap();
+        queue.accept(new(id, "/q", 0), LIMITS, 0).unwrap();
     }
-    let of = [candidate("q", 1, 2)];
+    let of = [candidate("/q", 1, 2)];
     let first = queue.begin(&of, 1, "p1", 0);
     assert_eq!(ids(&queue.begin(&of, 9, "p2", 0)), ["b"]);
     assert!(queue.begin(&of, 9, "p2", 0).is_empty());
@@ -214,7 +222,7 @@ fn a_key_is_one_job_of_one_request_and_one_subject_for_as_long_as_it_is_kept() {
         key: Some("k".to_owned()),
         digest: digest.to_owned(),
         subject: subject.map(str::to_owned),
-        ..new(id, "q", 0)
+        ..new(id, "/q", 0)
     };
     let accept = |new: NewJob, now_ms| queue.accept(new, LIMITS, now_ms).map(|job| job.id);
     assert_eq!(accept(keyed("a", "1", None), 0).unwrap(), "a");
@@ -224,7 +232,7 @@ fn a_key_is_one_job_of_one_request_and_one_subject_for_as_long_as_it_is_kept() {
         Err(JobError::OtherRequest { .. })
     ));
     assert_eq!(accept(keyed("d", "2", Some("jwt\nme")), 0).unwrap(), "d");
-    let begun = queue.begin(&[candidate("q", 1, 9)], 1, "p", 0);
+    let begun = queue.begin(&[candidate("/q", 1, 9)], 1, "p", 0);
     queue.conclude(&begun[0].0, done(), 0);
     let kept_ms = POLICY.kept.as_millis() as u64;
     assert_eq!(accept(keyed("e", "1", None), kept_ms - 1).unwrap(), "a");
@@ -241,7 +249,7 @@ fn a_key_is_one_job_of_one_request_and_one_subject_for_as_long_as_it_is_kept() {
     }
     // And one that expires takes it along.
     accept(keyed("i", "4", None), kept_ms).unwrap();
-    let begun = queue.begin(&[candidate("q", 1, 9)], 1, "p", kept_ms);
+    let begun = queue.begin(&[candidate("/q", 1, 9)], 1, "p", kept_ms);
     queue.conclude(&begun[0].0, done(), kept_ms);
     assert_eq!(queue.left(), ["queue"]);
 }
@@ -253,9 +261,9 @@ fn jobs_and_their_bytes_are_bounded_and_counted() {
         open_max: 2,
         bytes_max: 25,
     };
-    queue.accept(new("a", "q", 0), limits, 0).unwrap();
-    queue.accept(new("b", "q", 0), limits, 0).unwrap();
-    let full = queue.accept(new("c", "q", 0), limits, 0).unwrap_err();
+    queue.accept(new("a", "/q", 0), limits, 0).unwrap();
+    queue.accept(new("b", "/q", 0), limits, 0).unwrap();
+    let full = queue.accept(new("c", "/q", 0), limits, 0).unwrap_err();
     assert_eq!(
         full.to_string(),
         "2 jobs of this route are waiting or running already (durable.open_max)"
@@ -265,7 +273,7 @@ fn jobs_and_their_bytes_are_bounded_and_counted() {
         open_max: 9,
         ..limits
     };
-    let full = queue.accept(new("d", "q", 0), many, 0).unwrap_err();
+    let full = queue.accept(new("d", "/q", 0), many, 0).unwrap_err();
     assert!(
         matches!(
             full,
@@ -277,16 +285,16 @@ fn jobs_and_their_bytes_are_bounded_and_counted() {
         ),
         "{full}"
     );
-    let begun = queue.begin(&[candidate("q", 1, 9)], 1, "p", 500);
+    let begun = queue.begin(&[candidate("/q", 1, 9)], 1, "p", 500);
     let facts = queues(&queue.store.snapshot().unwrap(), 700).unwrap();
     let of = |name: &str| facts.iter().find(|facts| facts.queue == name).unwrap();
-    assert_eq!((of("q").waiting, of("q").running, of("q").bytes), (1, 1, 22));
-    assert_eq!((of("q").oldest_ms, of("other").waiting), (700, 1));
+    assert_eq!((of("/q").waiting, of("/q").running, of("/q").bytes), (1, 1, 22));
+    assert_eq!((of("/q").oldest_ms, of("other").waiting), (700, 1));
     queue.conclude(&begun[0].0, done(), 0);
-    queue.accept(new("d", "q", 0), limits, 0).unwrap();
+    queue.accept(new("d", "/q", 0), limits, 0).unwrap();
     queue.remove("d", false, 0).unwrap();
     let facts = queues(&queue.store.snapshot().unwrap(), 0).unwrap();
-    let of = facts.iter().find(|facts| facts.queue == "q").unwrap();
+    let of = facts.iter().find(|facts| facts.queue == "/q").unwrap();
     assert_eq!((of.waiting, of.running, of.bytes, of.done), (1, 0, 11, 1));
     // A lone request may have more bytes than all may.
     let few = QueueLimits {
@@ -299,9 +307,9 @@ fn jobs_and_their_bytes_are_bounded_and_counted() {
 #[test]
 fn a_dead_letter_is_kept_listed_and_can_be_retried_and_removed() {
     let queue = Queue::new();
-    let of = [candidate("q", 1, 9)];
+    let of = [candidate("/q", 1, 9)];
     for id in ["a", "b"] {
-        queue.accept(new(id, "q", 0), LIMITS, 0).unwrap();
+        queue.accept(new(id, "/q", 0), LIMITS, 0).unwrap();
         let begun = queue.begin(&of, 1, "p", 0);
         let outcome = Outcome::Failed {
             error: "status 400".to_owned(),
@@ -352,13 +360,13 @@ fn the_times_of_a_schedule_that_had_their_jobs_only_grow_unless_a_clock_was_wron
 #[test]
 fn what_a_dead_process_ran_runs_again_and_its_end_comes_too_late() {
     let queue = Queue::new();
-    let of = [candidate("q", 1, 9)];
+    let of = [candidate("/q", 1, 9)];
     for id in ["a", "b"] {
-        queue.accept(new(id, "q", 0), LIMITS, 0).unwrap();
+        queue.accept(new(id, "/q", 0), LIMITS, 0).unwrap();
     }
     let before = queue.begin(&of, 1, "old", 0);
     let own = queue.begin(&of, 1, "new", 0);
-    assert_eq!(queue.recover("new", 7), Changed::Recovered(1));
+    assert_eq!(queue.recover("new", 7), 1);
     assert_eq!(
         (queue.state("a"), queue.state("b")),
         (Some(JobState::Retrying), Some(JobState::Running))
@@ -371,6 +379,272 @@ fn what_a_dead_process_ran_runs_again_and_its_end_comes_too_late() {
     queue.conclude(&again[0].0, done(), 11);
     queue.conclude(&own[0].0, done(), 11);
     assert_eq!(queue.listed(&[JobState::Done]), ["a", "b"]);
+}
+
+/// A command of a program's queue; the answer as JSON.
+fn command(
+    queues: &mut ProgramQueues,
+    session: &mut Session,
+    owner: &str,
+    command: &str,
+    argument: &Value,
+) -> Result<Value, String> {
+    let of = CommandOf {
+        queue: "program",
+        owner,
+        now_ms: 5,
+    };
+    let argument = argument
+        .as_str()
+        .map_or_else(|| argument.to_string(), str::to_owned);
+    match queues.run(session, command, of, &argument) {
+        Ok(answer) => Ok(serde_json::from_str(&answer).unwrap()),
+        Err(refused) => Err(refused.code.to_owned()),
+    }
+}
+
+fn batch(room: usize, accepted: &Value, ended: &Value) -> Value {
+    json!({ "room": room, "accepted": accepted, "ended": ended, "openMax": 2, "attempts": 2, "backoffMs": 10, "keptMs": 1000 })
+}
+
+#[test]
+fn a_program_has_its_queue_to_itself_and_leaves_those_of_routes_alone() {
+    let queue = Queue::new();
+    queue.accept(new("a", "/q", 0), LIMITS, 0).unwrap();
+    queue.begin(&[candidate("/q", 1, 1)], 1, "server", 0);
+    let session = || Session::open(queue.store.path(), queue.store.options()).unwrap();
+    let (mut first, mut second) = (session(), session());
+    let (mut of_first, mut of_second) = (ProgramQueues::default(), ProgramQueues::default());
+    let opened = command(&mut of_first, &mut first, "first", "open", &json!(""));
+    assert_eq!(opened, Ok(json!({ "open": 0, "failed": [] })));
+    let refused = command(&mut of_second, &mut second, "second", "open", &json!(""));
+    assert_eq!(refused, Ok(Value::Null));
+    let again = command(&mut of_first, &mut first, "first", "open", &json!(""));
+    assert_eq!(again, Ok(Value::Null));
+    let message = |id: &str, text: &str| json!({ "id": id, "key": id.get(..1), "delayMs": 0, "type": "t", "request": { "head": "{\"type\":\"t\"}", "text": text } });
+    let all = json!([
+        message("b", "1"),
+        message("b2", "1"),
+        message("b3", "2"),
+        message("c", "1"),
+        message("d", "1")
+    ]);
+    let answer = command(
+        &mut of_first,
+        &mut first,
+        "first",
+        "batch",
+        &batch(1, &all, &json!([])),
+    )
+    .unwrap();
+    let accepted = answer["accepted"].as_array().unwrap();
+    assert_eq!(
+        (&accepted[1]["id"], &accepted[1]["known"]["state"]),
+        (&json!("b"), &json!("running"))
+    );
+    let codes: Vec<&Value> = accepted.iter().map(|message| &message["code"]).collect();
+    assert_eq!(
+        codes,
+        [
+            &Value::Null,
+            &Value::Null,
+            &json!("key_reused"),
+            &Value::Null,
+            &json!("queue_full")
+        ]
+    );
+    let begun = json!([{ "id": "b", "attempt": 1, "request": { "head": "{\"type\":\"t\"}", "text": "1" } }]);
+    assert_eq!((&answer["begun"], &answer["open"]), (&begun, &json!(2)));
+    // The server's recovery ends no attempt of the program, nor the program's one of the server.
+    assert_eq!(queue.recover("next server", 6), 1);
+    let of_route = queue.begin(&[candidate("/q", 1, 1)], 1, "next server", 6);
+    assert_eq!(
+        (queue.state("b"), queue.state("a")),
+        (Some(JobState::Running), Some(JobState::Running))
+    );
+    drop(of_first);
+    let opened = command(&mut of_second, &mut second, "second", "open", &json!(""));
+    assert_eq!(opened, Ok(json!({ "open": 2, "failed": [] })));
+    assert_eq!(
+        (queue.state("b"), queue.state("a")),
+        (Some(JobState::Retrying), Some(JobState::Running))
+    );
+    // The first one has lost it: what it ends is not ended, and it begins nothing.
+    let ended = json!([{ "id": "b", "attempt": 1, "jitter": 0.5, "done": { "head": "{}", "text": "1" } }]);
+    let late = command(
+        &mut ProgramQueues::default(),
+        &mut first,
+        "first",
+        "batch",
+        &batch(9, &json!([]), &ended),
+    );
+    assert_eq!(late, Ok(Value::Null));
+    assert_eq!(
+        (queue.state("b"), queue.state("c")),
+        (Some(JobState::Retrying), Some(JobState::Waiting))
+    );
+    let answer = command(
+        &mut of_second,
+        &mut second,
+        "second",
+        "batch",
+        &batch(9, &json!([]), &json!([])),
+    )
+    .unwrap();
+    assert_eq!(answer["begun"].as_array().map(Vec::len), Some(2));
+    let failed = json!({ "error": "no", "code": "why", "isFinal": true });
+    let ended = json!([{ "id": "b", "attempt": 2, "jitter": 0.5, "failed": failed }, { "id": "c", "attempt": 1, "jitter": 0.5 }]);
+    let answer = command(
+        &mut of_second,
+        &mut second,
+        "second",
+        "batch",
+        &batch(0, &json!([]), &ended),
+    )
+    .unwrap();
+    assert_eq!(
+        (&answer["ended"], &answer["open"]),
+        (&json!(["failed", "waiting"]), &json!(1))
+    );
+    let shown = command(&mut of_second, &mut second, "second", "show", &json!("b")).unwrap();
+    assert_eq!(
+        (&shown["request"]["body"], &shown["response"]["code"]),
+        (&json!("1"), &json!("why"))
+    );
+    queue.conclude(&of_route[0].0, Outcome::failure("no".to_owned(), true), 6);
+    // Only dead letters of its own.
+    for (id, is_there) in [("a", false), ("c", false), ("b", true)] {
+        let removed = command(&mut of_second, &mut second, "second", "remove", &json!(id)).unwrap();
+        assert_eq!(removed, if is_there { json!(true) } else { Value::Null });
+    }
+    assert_eq!(
+        command(&mut of_second, &mut second, "second", "sing", &json!("")),
+        Err("malformed".to_owned())
+    );
+}
+
+#[test]
+fn a_reply_that_the_store_does_not_take_is_not_kept_and_a_message_is_refused_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        value_bytes_max: 1000,
+        durability: Durability::Relaxed,
+        ..Options::default()
+    };
+    let mut session = Session::open(folder.path(), &options).unwrap();
+    let mut queues = ProgramQueues::default();
+    command(&mut queues, &mut session, "p", "open", &json!("")).unwrap();
+    let long = "x".repeat(2000);
+    let message = |id: &str, text: &str| json!({ "id": id, "key": id.get(..1), "delayMs": 0, "type": "t", "request": { "head": "{}", "text": text } });
+    let both = json!([message("a", &long), message("b", "short")]);
+    let answer = command(
+        &mut queues,
+        &mut session,
+        "p",
+        "batch",
+        &batch(9, &both, &json!([])),
+    )
+    .unwrap();
+    assert_eq!(
+        (&answer["accepted"][0]["code"], &answer["open"]),
+        (&json!("value_too_long"), &json!(1))
+    );
+    assert_eq!(answer["begun"][0]["id"], "b");
+    let ended = json!([{ "id": "b", "attempt": 1, "jitter": 0.5, "done": { "head": "{}", "text": long } }]);
+    let answer = command(
+        &mut queues,
+        &mut session,
+        "p",
+        "batch",
+        &batch(9, &json!([message("b2", "short")]), &ended),
+    )
+    .unwrap();
+    assert_eq!(
+        (&answer["ended"], &answer["accepted"][0]["known"]["state"]),
+        (&json!(["done"]), &json!("done"))
+    );
+    assert_eq!(answer["accepted"][0]["known"]["response"], Value::Null);
+}
+
+#[test]
+fn a_message_begins_as_it_is_accepted_unless_another_is_due_or_its_time_has_not_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::open(folder.path(), &Options::default()).unwrap();
+    let mut queues = ProgramQueues::default();
+    command(&mut queues, &mut session, "p", "open", &json!("")).unwrap();
+    let mut begun = |room: usize, ids: &[&str], delay_ms: u64| {
+        let message =
+            |id: &&str| json!({ "id": id, "delayMs": delay_ms, "type": "t", "request": { "head": "{}" } });
+        let accepted: Vec<Value> = ids.iter().map(message).collect();
+        let mut batch = batch(room, &json!(accepted), &json!([]));
+        batch["openMax"] = 10.into();
+        let answer = command(&mut queues, &mut session, "p", "batch", &batch).unwrap();
+        let begun = answer["begun"].as_array().unwrap().iter();
+        begun
+            .map(|job| job["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(begun(9, &["later"], 1).is_empty());
+    assert_eq!(begun(1, &["a", "b"], 0), ["a"]);
+    assert_eq!(begun(1, &["c"], 0), ["b"]);
+    assert_eq!(begun(9, &["d"], 0), ["c", "d"]);
+    let state = session
+        .look(|state, _| Ok::<_, SessionError>(queues_of(state)))
+        .unwrap();
+    assert_eq!((state.waiting, state.running), (1, 4));
+}
+
+fn queues_of(state: &impl Read) -> forebay_jobs::QueueFacts {
+    queues(state, 5).unwrap().remove(0)
+}
+
+#[test]
+fn a_job_that_is_not_to_be_kept_is_removed_when_it_is_done() {
+    let queue = Queue::new();
+    queue.accept(new("a", "/q", 0), LIMITS, 0).unwrap();
+    let begun = queue.begin(&[candidate("/q", 1, 1)], 1, "p", 0);
+    let conclude = Change::Conclude {
+        id: "a".to_owned(),
+        attempt: 1,
+        owner: "p".to_owned(),
+        outcome: done(),
+        policy: Policy {
+            kept: Duration::ZERO,
+            ..POLICY
+        },
+        jitter: 0.5,
+    };
+    assert_eq!(ids(&begun), ["a"]);
+    assert!(matches!(queue.make(&conclude, 1).unwrap(), Changed::Job(job) if job.state == JobState::Done));
+    assert_eq!(request(&queue.store.snapshot().unwrap(), "a").unwrap(), None);
+    assert_eq!(queue.left(), ["queue"]);
+    assert_eq!(queues(&queue.store.snapshot().unwrap(), 1).unwrap()[0].done, 1);
+}
+
+#[test]
+fn a_program_that_says_nothing_else_keeps_what_has_a_key() {
+    let queue = Queue::new();
+    let mut session = Session::open(queue.store.path(), queue.store.options()).unwrap();
+    let mut queues = ProgramQueues::default();
+    command(&mut queues, &mut session, "p", "open", &json!("")).unwrap();
+    let message = |id: &str, key: Option<&str>| json!({ "id": id, "key": key, "delayMs": 0, "type": "t", "request": { "head": "{}", "text": "1" } });
+    let ended =
+        |id: &str| json!({ "id": id, "attempt": 1, "jitter": 0.5, "done": { "head": "{}", "text": "2" } });
+    let mut send = |accepted: Value, ended: Value| {
+        let mut batch = batch(2, &accepted, &ended);
+        batch.as_object_mut().unwrap().remove("keptMs");
+        command(&mut queues, &mut session, "p", "batch", &batch).unwrap()
+    };
+    send(
+        json!([message("keyed", Some("k")), message("plain", None)]),
+        json!([]),
+    );
+    let answer = send(json!([]), json!([ended("keyed"), ended("plain")]));
+    assert_eq!(answer["ended"], json!(["done", "done"]));
+    assert_eq!(
+        (queue.state("keyed"), queue.state("plain")),
+        (Some(JobState::Done), None)
+    );
 }
 
 /// Random numbers from a seed (xorshift).
@@ -391,7 +665,7 @@ impl Rng {
 fn an_hour_of_faults_loses_no_job_and_runs_none_twice_at_a_time() {
     for seed in 1..=4 {
         let (queue, mut rng) = (Queue::new(), Rng(seed));
-        let of = [candidate("x", 0, 3), candidate("y", 1, 4)];
+        let of = [candidate("/x", 0, 3), candidate("/y", 1, 4)];
         let (mut now_ms, mut process, mut next) = (0, 0, 0);
         let mut open: BTreeSet<String> = BTreeSet::new();
         let mut over: BTreeSet<String> = BTreeSet::new();
@@ -458,7 +732,7 @@ fn an_hour_of_faults_loses_no_job_and_runs_none_twice_at_a_time() {
                     next += 1;
                     let id = format!("job {next:06}");
                     let delay = rng.below(2) * rng.below(60_000);
-                    let name = if rng.below(2) == 0 { "x" } else { "y" };
+                    let name = if rng.below(2) == 0 { "/x" } else { "/y" };
                     queue.accept(new(&id, name, delay), LIMITS, now_ms).unwrap();
                     open.insert(id);
                 }

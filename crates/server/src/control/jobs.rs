@@ -1,6 +1,6 @@
 //! `/jobs` of the control socket: durable jobs are listed, shown, retried and removed.
 
-use forebay_jobs::{Change, Changed, Job, JobError, JobState};
+use forebay_jobs::{Change, JobError, JobState, listed};
 use forebay_router::decode;
 use serde_json::{Value, json};
 
@@ -8,8 +8,7 @@ use super::Control;
 use crate::{
     admin::http::{Request, Response},
     failure::Refusal,
-    jobs::{Jobs, RequestHead},
-    target::{report, with_body},
+    jobs::Jobs,
 };
 
 /// Jobs in a list without `limit`, and at most.
@@ -40,11 +39,9 @@ impl Control {
             }
             ([id, "retry"], "POST") => {
                 let id = (*id).to_owned();
-                match jobs.change(Change::Retry { id }).await {
-                    Ok(Changed::Job(job)) => written(jobs, &job).await,
-                    Ok(_) => Ok(Value::Null),
-                    Err(refusal) => Err(refusal),
-                }
+                jobs.change(Change::Retry { id })
+                    .await
+                    .map(|_| json!({ "retried": true }))
             }
             ([], _) => return Response::not_allowed("GET"),
             ([_], _) => return Response::not_allowed("DELETE, GET"),
@@ -105,38 +102,9 @@ impl Query {
     }
 }
 
-/// A job without its response.
-fn listed(job: &Job) -> Value {
-    json!({
-        "id": job.id,
-        "route": job.queue,
-        "state": job.state,
-        "attempts": job.attempts,
-        "acceptedMs": job.accepted_ms,
-        "dueMs": job.due_ms,
-        "begunMs": job.begun_ms,
-        "endedMs": job.ended_ms,
-        "error": job.error,
-    })
-}
-
-async fn written(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
-    let mut written = report(jobs, job).await?;
-    written["route"] = job.queue.as_str().into();
-    Ok(written)
-}
-
 async fn show(jobs: &Jobs, id: &str) -> Result<Value, Refusal> {
     let missing = || JobError::NotFound { id: id.to_owned() };
     let job = jobs.storage().find(id).await?.ok_or_else(missing)?;
-    let mut shown = written(jobs, &job).await?;
-    shown["subject"] = job.subject.as_deref().into();
-    if let Some(request) = jobs.storage().request(id).await?
-        && let Ok(head) = serde_json::from_str::<RequestHead>(&request.head)
-    {
-        let head =
-            json!({ "method": head.method, "path": head.path, "query": head.query, "headers": head.headers });
-        shown["request"] = with_body(head, &request.body);
-    }
-    Ok(shown)
+    let request = jobs.storage().request(id).await?;
+    Ok(forebay_jobs::shown(&job, request, jobs.response(&job).await?))
 }

@@ -36,9 +36,9 @@ pub(crate) struct RequestHead {
 
 /// A response without its body. Header values are Latin-1.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct ResponseHead {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
+struct ResponseHead {
+    status: u16,
+    headers: Vec<(String, String)>,
 }
 
 /// The bytes of a text of Latin-1.

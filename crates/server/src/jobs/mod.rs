@@ -28,10 +28,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-pub(crate) use self::{
-    attempt::{RequestHead, ResponseHead},
-    schedule::ScheduledRequest,
-};
+pub(crate) use self::{attempt::RequestHead, schedule::ScheduledRequest};
 use crate::{
     failure::Refusal,
     store::{OpenStore, now_ms},
@@ -236,8 +233,9 @@ impl Jobs {
             return Ok(0);
         }
         let owner = self.owner.clone();
-        match self.change(Change::Recover { owner }).await? {
-            Changed::Recovered(jobs) => Ok(jobs),
+        let queue = None;
+        match self.change(Change::Recover { owner, queue }).await? {
+            Changed::Recovered(jobs) => Ok(jobs.len()),
             _ => Ok(0),
         }
     }
@@ -267,6 +265,14 @@ impl Jobs {
         let changed = self.storage.change(change)?.await?;
         self.wake.notify_one();
         Ok(changed)
+    }
+
+    /// The response of a job, if it is over.
+    pub(crate) async fn response(&self, job: &Job) -> Result<Option<Content>, Refusal> {
+        if job.state.is_over() {
+            return self.storage.response(&job.id).await;
+        }
+        Ok(None)
     }
 
     /// The end of the job's next attempt in this process.

@@ -5,10 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use forebay_jobs::{Change, Changed, Content, Job, JobError, JobState, NewJob, QueueLimits};
+use forebay_jobs::{Change, Changed, Content, Job, JobError, NewJob, QueueLimits, report};
 use forebay_pool::{Pool, latin1};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     End, Request,
@@ -23,7 +22,7 @@ use crate::{
     config::{self, PathKind, parse_duration},
     failure::Refusal,
     front::{Client, Head},
-    jobs::{Jobs, RequestHead, ResponseHead, new_id},
+    jobs::{Jobs, RequestHead, new_id},
     reply::Reply,
 };
 
@@ -162,7 +161,7 @@ impl JobTarget {
             let job = self.find(request, &id).await?;
             let now = Instant::now();
             if job.state.is_over() || now >= until {
-                let report = report(&self.jobs, &job).await?;
+                let report = report(&job, self.jobs.response(&job).await?);
                 return Ok(json_reply(200, report.to_string().into_bytes()));
             }
             let next = until.min(now + LOOK);
@@ -259,41 +258,4 @@ fn digest(head: &Head, body: &[u8]) -> String {
     let line = [head.method().as_bytes(), head.path_bytes(), head.query()].join(&b' ');
     let asked = [&*line, body].join(&b'\n');
     format!("{:032x}", forebay_store::digest(&asked))
-}
-
-/// A job as clients see it, with its response if it is over.
-pub(crate) async fn report(jobs: &Jobs, job: &Job) -> Result<Value, Refusal> {
-    let mut report = json!({
-        "id": job.id,
-        "state": job.state,
-        "attempts": job.attempts,
-        "acceptedMs": job.accepted_ms,
-    });
-    if matches!(job.state, JobState::Waiting | JobState::Retrying) {
-        report["dueMs"] = job.due_ms.into();
-    }
-    for (name, ms) in [("begunMs", job.begun_ms), ("endedMs", job.ended_ms)] {
-        if let Some(ms) = ms {
-            report[name] = ms.into();
-        }
-    }
-    if let Some(error) = &job.error {
-        report["error"] = error.as_str().into();
-    }
-    if job.state.is_over()
-        && let Some(response) = jobs.storage().response(&job.id).await?
-        && let Ok(head) = serde_json::from_str::<ResponseHead>(&response.head)
-    {
-        report["response"] = with_body(json!(head), &response.body);
-    }
-    Ok(report)
-}
-
-/// Adds a body: as text if it is one.
-pub(crate) fn with_body(mut content: Value, body: &[u8]) -> Value {
-    match std::str::from_utf8(body) {
-        Ok(text) => content["body"] = text.into(),
-        Err(_) => content["base64"] = STANDARD.encode(body).into(),
-    }
-    content
 }

@@ -46,7 +46,7 @@ pub(crate) use self::{
     body_stream::{BodyStream, NextPiece, Piece},
     durability::on_disk,
     files::FilesTarget,
-    job::{JobTarget, report, with_body},
+    job::JobTarget,
     login::LoginTarget,
     media_type::essence,
     openapi::{OpenApiTarget, Tagged},

@@ -10,8 +10,9 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every dependency between crates of this workspace, without those of tests.
-const ARROWS: [(&str, &str); 73] = [
+const ARROWS: [(&str, &str); 75] = [
     ("forebay", "forebay-bench"),
+    ("forebay", "forebay-jobs"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
@@ -45,6 +46,7 @@ const ARROWS: [(&str, &str); 73] = [
     ("forebay-config", "forebay-workflow"),
     ("forebay-http-client", "forebay-tls"),
     ("forebay-jobs", "forebay-store"),
+    ("forebay-node-native", "forebay-jobs"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
     ("forebay-pg", "forebay-tls"),

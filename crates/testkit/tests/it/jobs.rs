@@ -62,7 +62,7 @@ fn setup_with(data: &Folder, durable: &str, pool: &str, rest: &str) -> Setup {
 }
 
 /// One worker that runs up to eight jobs, and pauses that tests can wait for.
-fn setup(data: &Folder) -> Setup {
+pub(crate) fn setup(data: &Folder) -> Setup {
     setup_with(data, "backoff = \"100ms\"", POOL, "")
 }
 

@@ -39,6 +39,7 @@ mod otlp;
 mod output;
 mod policies;
 mod postgres;
+mod program_jobs;
 mod proxy;
 mod python;
 mod qoper8;

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use forebay_jobs::{CommandOf, ProgramQueues};
 use forebay_records::facade::{
     Records,
     operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
@@ -155,7 +156,27 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
         .iter()
         .map(|operation| record_function(*operation, Rc::clone(&records)));
     call.functions(object, functions, &session, Some(errors))?;
+    let jobs = any(jobs(RefCell::default()));
+    call.functions(object, [(c"jobs", 5, jobs)].into_iter(), &session, Some(errors))?;
     Ok(Some(object))
+}
+
+/// `jobs(command, queue, owner, now, argument)`: a command of [`ProgramQueues`], whose answer is JSON text.
+fn jobs(queues: RefCell<ProgramQueues>) -> impl for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c> {
+    move |call, session| {
+        let text = |index| -> Result<String, Failure> {
+            let text = String::from_utf8(call.text(index)?.unwrap_or_default());
+            text.map_err(|_| Failure::plain("an argument is not text"))
+        };
+        let (queue, owner) = (text(1)?, text(2)?);
+        let of = CommandOf {
+            queue: &queue,
+            owner: &owner,
+            now_ms: call.number(3)? as u64,
+        };
+        let answer = queues.borrow_mut().run(session, &text(0)?, of, &text(4)?)?;
+        call.string(&answer).map(Some)
+    }
 }
 
 /// The record settings of the server's configuration, for a process that it has started. The error is a message.

@@ -92,6 +92,8 @@ export interface NativeStore {
    * record, null if the request has conditions on the tag. Only scripts have it.
    */
   recordAnswer?(reference: string, kind: string, isWabur: 0 | 1): string | null | undefined;
+  /** A command of a program's queue; the answer is JSON text. Only programs have it. */
+  jobs?(command: string, queue: string, owner: string, now: number, argument: string): string;
   recordList(kind: string, after: string | undefined, page: number, size: number, full: 0 | 1): string;
 }
 

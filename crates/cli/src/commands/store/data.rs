@@ -47,7 +47,7 @@ impl Data {
     }
 
     /// Opens an existing store to write.
-    pub(super) fn write(&self) -> Result<Store, StoreError> {
+    pub(crate) fn write(&self) -> Result<Store, StoreError> {
         Store::open(&self.folder, &follower())
     }
 
