@@ -28,7 +28,7 @@ setInterval(() => {}, 1_000);
 async function opened() {
   for (;;) {
     try {
-      return new DurableQueue(pool, { store: process.argv[2], name: 'images' });
+      return new DurableQueue(pool, { store: process.argv[2], name: 'images', kept: 60_000 });
     } catch (error) {
       if (process.argv[4] !== 'waits') throw error;
       await new Promise((resolve) => setTimeout(resolve, 50));
