@@ -12,6 +12,7 @@ import { promisify } from 'node:util';
 
 const DEPLOY = join(dirname(fileURLToPath(import.meta.url)), '..');
 const BINARY = process.env.FOREBAY_BINARY ?? join(DEPLOY, '../target/debug/forebay');
+const VERSION = JSON.parse(readFileSync(join(DEPLOY, '../sdk/node/package.json'))).version;
 const home = mkdtempSync(join(tmpdir(), 'forebay-install-'));
 const made = join(home, 'made');
 /** What somebody has who knows nothing of this repository. */
@@ -24,7 +25,7 @@ const folder = (name) => {
   return join(home, name);
 };
 const named = (ending) => {
-  const [found, ...more] = readdirSync(made).filter((file) => file.endsWith(ending));
+  const [found, ...more] = readdirSync(made).filter((file) => `/${file}`.endsWith(ending));
   assert.ok(found && more.length === 0, `one package ends with ${ending}: ${readdirSync(made)}`);
   return join(made, found);
 };
@@ -79,8 +80,8 @@ test('the archive has a binary that serves a new application, and what belongs t
 
 test('the npm packages bring the command, the SDK and its native part, without a registry', async () => {
   const cwd = folder('npm');
-  await run('npm', ['install', '--no-audit', '--no-fund', named('forebay-0.1.0.tgz'), named('forebay-linux-x64-0.1.0.tgz')], { cwd });
-  assert.match(await run('npx', ['--no', 'forebay', 'version'], { cwd }), /^forebay 0\.1\.0/);
+  await run('npm', ['install', '--no-audit', '--no-fund', named(`/forebay-${VERSION}.tgz`), named(`/forebay-linux-x64-${VERSION}.tgz`)], { cwd });
+  assert.match(await run('npx', ['--no', 'forebay', 'version'], { cwd }), new RegExp(`^forebay ${VERSION}`));
   await makesAnApplication(join(cwd, 'node_modules/.bin/forebay'), cwd);
   const program = "import { router } from 'forebay'; import { open } from 'forebay/store'; const s = open('store'); s.set('Person', 7, { name: 'Ada' }); console.log(typeof router, s.get('Person', 7).name)";
   assert.equal(await run('node', ['--input-type=module', '--eval', program], { cwd }), 'function Ada\n');
@@ -88,10 +89,10 @@ test('the npm packages bring the command, the SDK and its native part, without a
 
 test('without the package of its platform, the command of npm says which one to install', async () => {
   const cwd = folder('npm-alone');
-  await run('npm', ['install', '--no-audit', '--no-fund', '--omit=optional', named('forebay-0.1.0.tgz')], { cwd });
+  await run('npm', ['install', '--no-audit', '--no-fund', '--omit=optional', named(`/forebay-${VERSION}.tgz`)], { cwd });
   const { status, stderr } = spawnSync(join(cwd, 'node_modules/.bin/forebay'), ['new', 'app'], { cwd, env, encoding: 'utf8' });
   assert.equal(status, 1);
-  assert.match(stderr, /^forebay: the package @forebay\/linux-x64 is not installed.+npm install @forebay\/linux-x64@0\.1\.0/);
+  assert.match(stderr, /^forebay: the package @forebay\/linux-x64 is not installed.+npm install @forebay\/linux-x64@\d/);
 });
 
 test('the wheel brings the command, the package and its native part, without an index', async () => {
@@ -141,6 +142,12 @@ test('the list of components names what is inside, with licences, and not what o
   for (const name of ['tokio', 'rquickjs-core', 'signet-mdbx-sys', 'dayjs']) assert.ok(names.includes(name), name);
   for (const name of ['proptest', 'forebay-testkit', 'syn']) assert.ok(!names.includes(name), name);
   for (const { name, licenses, purl } of components) assert.ok(licenses[0].expression && purl, name);
+});
+
+test('the guide names every package', () => {
+  const tag = /manylinux_2_\d+/;
+  const guide = readFileSync(join(DEPLOY, '../docs/guide/install.md'), 'utf8').replace(tag, 'manylinux');
+  for (const file of readdirSync(made)) assert.ok(guide.includes(`\`${file.replace(tag, 'manylinux')}\``), file);
 });
 
 test('the same input gives the same bytes', async () => {
