@@ -69,7 +69,7 @@ const components = () => {
       name,
       version,
       purl: `pkg:cargo/${name}@${version}`,
-      license: license.replaceAll('/', ' OR '),
+      license: license.replace(/ *\/ */g, ' OR ').replace(/ +/g, ' '),
       checksum: checksums.get(`${name}@${version}`),
       licences: files.sort().map((file) => readFileSync(join(folder, file), 'utf8').trim()),
     };
@@ -150,8 +150,8 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
     run('tar', ['--create', '--sort=name', '--format=ustar', '--owner=0', '--group=0', '--numeric-owner', `--use-compress-program=${compressor}`, `--file=${join(to, name)}`, `--directory=${join(stage, parent)}`, folder], { env });
   };
   try {
-    rmSync(to, { recursive: true, force: true });
     mkdirSync(to, { recursive: true });
+    for (const file of readdirSync(to)) if (/^(forebay[-_]|SHA256SUMS$)/.test(file)) rmSync(join(to, file));
     run('strip', ['-o', join(stage, 'forebay'), binary]);
     const program = readFileSync(join(stage, 'forebay'));
     chmodSync(join(stage, 'forebay'), 0o755);
@@ -190,6 +190,7 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
     put('debian/usr/share/zsh/vendor-completions/_forebay', completions._forebay);
     put('debian/usr/share/fish/vendor_completions.d/forebay.fish', completions['forebay.fish']);
     const size = run('du', ['--summarize', '--apparent-size', '--block-size=1K', join(stage, 'debian')]).split('\t')[0];
+    put('debian/DEBIAN/md5sums', run('sh', ['-c', 'find usr -type f | LC_ALL=C sort | xargs md5sum'], { cwd: join(stage, 'debian') }));
     put('debian/DEBIAN/conffiles', '/etc/forebay/forebay.toml\n');
     for (const [file, content] of Object.entries(DEBIAN_SCRIPTS)) put(`debian/DEBIAN/${file}`, content, 0o755);
     put(
@@ -238,7 +239,7 @@ Description: application server in one binary
     const build = `import os; os.umask(0o022); from setuptools import build_meta; build_meta.build_wheel(${JSON.stringify(to)}, {"--build-option": ["--plat-name=manylinux_2_${glibc}_${PLATFORM.wheel}"]})`;
     run(join(ROOT, 'sdk/python/tests/.venv/bin/python'), ['-c', build], { cwd: join(stage, 'wheel/sdk/python'), env: { ...env, FOREBAY_BINARY: join(stage, 'forebay') }, stdio: ['ignore', 'ignore', 'pipe'] });
 
-    const made = readdirSync(to).sort();
+    const made = readdirSync(to).filter((file) => file.startsWith('forebay')).sort();
     const sums = made.map((file) => `${createHash('sha256').update(readFileSync(join(to, file))).digest('hex')}  ${file}\n`);
     writeFileSync(join(to, 'SHA256SUMS'), sums.join(''));
     return made;
