@@ -1,5 +1,5 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL and Redis, too; the last three root on Debian
+# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), dpkg-deb, Chromium, PostgreSQL and Redis, too; the last three root on Debian
 # gets from here.
 
 .DELETE_ON_ERROR:

@@ -31,7 +31,7 @@ const text = (file) => readFileSync(join(ROOT, file), 'utf8');
 const json = (value) => `${JSON.stringify(value, null, 2)}\n`;
 
 /** A text with one part replaced, which has to be there. */
-const replaced = (whole, part, by) => (whole.includes(part) ? whole.replace(part, by) : fail(`deploy/forebay.service has no ${JSON.stringify(part)}, which a package replaces`));
+const substitute = (whole, part, by) => (whole.includes(part) ? whole.replace(part, by) : fail(`deploy/forebay.service has no ${JSON.stringify(part)}, which a package replaces`));
 
 /** The packages that a crate brings into what is built, with their sources: no tests, and nothing that runs only while compiling. */
 const shippedCrates = () => {
@@ -78,13 +78,13 @@ const components = () => {
 };
 
 /** The list of components in CycloneDX 1.5. */
-const sbom = (version, time, parts) =>
+const sbom = (version, time, libraries) =>
   json({
     bomFormat: 'CycloneDX',
     specVersion: '1.5',
     version: 1,
     metadata: { timestamp: time.toISOString(), component: { type: 'application', 'bom-ref': 'forebay', name: 'forebay', version, licenses: [{ license: { id: 'Apache-2.0' } }] } },
-    components: parts.map(({ name, version, purl, license, checksum }) => ({
+    components: libraries.map(({ name, version, purl, license, checksum }) => ({
       type: 'library',
       'bom-ref': purl,
       name,
@@ -96,9 +96,9 @@ const sbom = (version, time, parts) =>
   });
 
 /** Each text of a licence once, below the names of those that have it. */
-const notices = (parts) => {
+const notices = (libraries) => {
   const owners = new Map();
-  for (const { name, version, license, licences } of parts) {
+  for (const { name, version, license, licences } of libraries) {
     for (const one of licences.length > 0 ? licences : [`${license} (the package has no text of its own)`]) owners.set(one, [...(owners.get(one) ?? []), `${name} ${version}`]);
   }
   return [...owners].map(([licence, names]) => `${names.join(', ')}\n\n${licence}\n`).join(`\n${'='.repeat(100)}\n\n`);
@@ -128,8 +128,8 @@ respond = { text = "Forebay is installed. Its configuration is /etc/forebay/fore
 export const makePackages = (binary, to, { fast = false } = {}) => {
   const version = JSON.parse(text('sdk/node/package.json')).version;
   if (!existsSync(binary)) fail(`${binary} is not there: make dist builds target/dist/forebay`);
-  const found = run(binary, ['version']).match(/\d+\.\d+\.\d+\S*/)?.[0];
-  if (found !== version) fail(`${binary} is version ${found}, sdk/node/package.json says ${version}: build it again`);
+  const binaryVersion = run(binary, ['version']).match(/\d+\.\d+\.\d+\S*/)?.[0];
+  if (binaryVersion !== version) fail(`${binary} is version ${binaryVersion}, sdk/node/package.json says ${version}: build it again`);
   for (const file of ['worker.js', 'command.js', 'forebay.node']) if (!existsSync(join(ROOT, 'sdk/node/dist', file))) fail(`sdk/node/dist/${file} is not there: make sdk builds it`);
   const epoch = process.env.SOURCE_DATE_EPOCH ?? run('git', ['log', '-1', '--format=%ct'], { cwd: ROOT }).trim();
   const env = { ...process.env, SOURCE_DATE_EPOCH: epoch, DPKG_DEB_THREADS_MAX: '1', LC_ALL: 'C', TZ: 'UTC' };
@@ -140,12 +140,12 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
     writeFileSync(join(stage, file), content, { mode });
   };
   /** Modes and times that do not depend on this machine. */
-  const settle = (folder) => {
+  const normalize = (folder) => {
     run('chmod', ['--recursive', 'u=rwX,go=rX', join(stage, folder)]);
     run('find', [join(stage, folder), '-exec', 'touch', '--no-dereference', `--date=@${epoch}`, '{}', '+']);
   };
   const archive = (parent, folder, name) => {
-    settle(parent);
+    normalize(parent);
     const compressor = fast ? 'gzip -1n' : 'gzip -9n';
     run('tar', ['--create', '--sort=name', '--format=ustar', '--owner=0', '--group=0', '--numeric-owner', `--use-compress-program=${compressor}`, `--file=${join(to, name)}`, `--directory=${join(stage, parent)}`, folder], { env });
   };
@@ -159,9 +159,9 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
     const symbols = run('objdump', ['--dynamic-syms', binary, addon]);
     const glibc = [...symbols.matchAll(/GLIBC_2\.(\d+)/g)].reduce((newest, [, minor]) => Math.max(newest, Number(minor)), 17);
 
-    const parts = components();
-    const bom = sbom(version, new Date(epoch * 1000), parts);
-    const others = notices(parts);
+    const libraries = components();
+    const bom = sbom(version, new Date(epoch * 1000), libraries);
+    const others = notices(libraries);
     const schema = text('docs/reference/forebay.schema.json');
     const licence = text('LICENSE');
     const shells = { 'forebay.bash': 'bash', _forebay: 'zsh', 'forebay.fish': 'fish' };
@@ -179,9 +179,9 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
     writeFileSync(join(to, `forebay-${version}.cdx.json`), bom);
 
     // The Debian package.
-    const unit = replaced(replaced(text('deploy/forebay.service'), /^#.*\n/.exec(text('deploy/forebay.service'))[0], ''), '/usr/local/bin/', '/usr/bin/');
+    const unit = substitute(substitute(text('deploy/forebay.service'), /^#.*\n/.exec(text('deploy/forebay.service'))[0], ''), '/usr/local/bin/', '/usr/bin/');
     put('debian/usr/bin/forebay', program, 0o755);
-    put('debian/usr/lib/systemd/system/forebay.service', replaced(unit, 'DynamicUser=yes', 'User=forebay'));
+    put('debian/usr/lib/systemd/system/forebay.service', substitute(unit, 'DynamicUser=yes', 'User=forebay'));
     put('debian/usr/lib/systemd/system/forebay.socket', text('deploy/forebay.socket'));
     put('debian/etc/forebay/forebay.toml', example);
     put('debian/usr/share/forebay/forebay.schema.json', schema);
@@ -211,38 +211,38 @@ Description: application server in one binary
  Bun or Python processes.
 `,
     );
-    settle('debian');
+    normalize('debian');
     run('dpkg-deb', ['--build', '--root-owner-group', ...(fast ? ['-Zgzip', '-z1'] : ['-Zxz']), join(stage, 'debian'), join(to, `forebay_${version}_${PLATFORM.debian}.deb`)], { env });
 
     // The npm packages: the SDK with a command, and the binary that the command looks for.
-    const carrier = `@forebay/${PLATFORM.node}`;
+    const platformPackage = `@forebay/${PLATFORM.node}`;
     const { scripts, devDependencies, ...manifest } = JSON.parse(text('sdk/node/package.json'));
     cpSync(join(ROOT, 'sdk/node/dist'), join(stage, 'node/package/dist'), { recursive: true });
-    put('node/package/package.json', json({ ...manifest, optionalDependencies: { [carrier]: version } }));
+    put('node/package/package.json', json({ ...manifest, optionalDependencies: { [platformPackage]: version } }));
     put('node/package/README.md', text('sdk/node/README.md'));
     put('node/package/LICENSE', licence);
     put('node/package/forebay.schema.json', schema);
     archive('node', 'package', `forebay-${version}.tgz`);
     const { license, repository } = manifest;
     const [os, cpu] = PLATFORM.node.split('-');
-    put('carrier/package/package.json', json({ name: carrier, version, description: `The binary of the Forebay application server for ${PLATFORM.node}.`, license, repository, os: [os], cpu: [cpu], libc: ['glibc'] }));
-    put('carrier/package/forebay', program, 0o755);
-    put('carrier/package/LICENSE', licence);
-    put('carrier/package/LICENSES-OTHERS', others);
-    archive('carrier', 'package', `forebay-${PLATFORM.node}-${version}.tgz`);
+    put('platform/package/package.json', json({ name: platformPackage, version, description: `The binary of the Forebay application server for ${PLATFORM.node}.`, license, repository, os: [os], cpu: [cpu], libc: ['glibc'] }));
+    put('platform/package/forebay', program, 0o755);
+    put('platform/package/LICENSE', licence);
+    put('platform/package/LICENSES-OTHERS', others);
+    archive('platform', 'package', `forebay-${PLATFORM.node}-${version}.tgz`);
 
     // The wheel: the SDK, and the binary as a command. It is built in a copy, because setuptools would take up what it finds of earlier builds.
     cpSync(join(ROOT, 'sdk/python'), join(stage, 'wheel/sdk/python'), { recursive: true, filter: (path) => !/\/(tests|bench|build|__pycache__|[^/]+\.egg-info)$/.test(path) });
     put('wheel/sdk/node/dist/forebay.node', readFileSync(addon));
     put('wheel/sdk/python/LICENSE', licence);
-    settle('wheel');
-    const build = `import os; os.umask(0o022); from setuptools import build_meta; build_meta.build_wheel(${JSON.stringify(to)}, {"--build-option": ["--plat-name=manylinux_2_${glibc}_${PLATFORM.wheel}"]})`;
+    normalize('wheel');
+    const build = `import os; os.umask(0o022); from setuptools import build_meta; build_meta.build_wheel(${JSON.stringify(to)}, {"--build-option": ["--plat-name=manylinux_2_${glibc}_${PLATFORM.wheel}", "--compression=${fast ? 'stored' : 'deflated'}"]})`;
     run(join(ROOT, 'sdk/python/tests/.venv/bin/python'), ['-c', build], { cwd: join(stage, 'wheel/sdk/python'), env: { ...env, FOREBAY_BINARY: join(stage, 'forebay') }, stdio: ['ignore', 'ignore', 'pipe'] });
 
-    const made = readdirSync(to).filter((file) => file.startsWith('forebay')).sort();
-    const sums = made.map((file) => `${createHash('sha256').update(readFileSync(join(to, file))).digest('hex')}  ${file}\n`);
+    const packages = readdirSync(to).filter((file) => file.startsWith('forebay')).sort();
+    const sums = packages.map((file) => `${createHash('sha256').update(readFileSync(join(to, file))).digest('hex')}  ${file}\n`);
     writeFileSync(join(to, 'SHA256SUMS'), sums.join(''));
-    return made;
+    return packages;
   } finally {
     rmSync(stage, { recursive: true, force: true });
   }

@@ -4,13 +4,13 @@
 import { createRequire } from 'node:module';
 import { VERSION } from './version.js';
 
-const carrier = `@forebay/${process.platform}-${process.arch}`;
+const platformPackage = `@forebay/${process.platform}-${process.arch}`;
 
 const binary = (): string => {
   try {
-    return createRequire(import.meta.url).resolve(`${carrier}/forebay`);
+    return createRequire(import.meta.url).resolve(`${platformPackage}/forebay`);
   } catch {
-    throw new Error(`the package ${carrier} is not installed. Install it beside forebay: npm install ${carrier}@${VERSION}. There are packages for linux-x64 (glibc 2.35 or newer) only; others build Forebay from source`);
+    throw new Error(`the package ${platformPackage} is not installed. Install it beside forebay, from its .tgz or by npm install ${platformPackage}@${VERSION}. Only linux-x64 with glibc has one: on other platforms, build Forebay from source`);
   }
 };
 
