@@ -1,9 +1,9 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), Chromium, PostgreSQL and Redis, too; the last three root on Debian
+# newer) with pip or venv, make and cc. The tests need Go (1.21 or newer), dpkg-deb, Chromium, PostgreSQL and Redis, too; the last three root on Debian
 # gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test programs dev build dist sdk deps browser postgresql redis postgres postgres-stop lint docs bench measurements soak cluster
+.PHONY: help run test programs dev build dist packages sdk deps browser postgresql redis postgres postgres-stop lint docs bench measurements soak cluster
 
 # Packages are fetched while others compile.
 MAKEFLAGS += --jobs=2
@@ -48,6 +48,7 @@ help:
 	@echo 'make test    fetch what the tests need, and run them all (SUITES="pool node": those with such names)'
 	@echo 'make build   target/release/forebay, optimised, and what the examples need'
 	@echo 'make dist    target/dist/forebay: slower to build, faster to run; what to install and to measure'
+	@echo 'make packages  what users install, from target/dist/forebay or BINARY=..., in target/packages: an archive, a Debian package, npm packages, a wheel'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types, links of the documentation'
 	@echo 'make docs    the documentation as a website with a search, in target/docs'
@@ -110,6 +111,9 @@ build: $(SDK_SCRIPTS) $(EXAMPLES)
 dist: $(SDK_SCRIPTS)
 	cd sdk/node && PROFILE=dist npm run --silent addon
 	cargo build --profile dist --package forebay
+
+packages: $(if $(BINARY),sdk,dist) $(NODE_MODULES) $(TEST_PYTHON)
+	node deploy/packages.mjs $(BINARY)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
