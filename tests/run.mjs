@@ -22,7 +22,7 @@ const SLOWEST = 10;
 const LONGEST_FIRST = ['cli/it', 'python'];
 /** What no clock judges has the lowest priority, and runs on the time that others leave: beside all, or beside those that run alone. */
 const BESIDE_ALL = ['lint'];
-const BESIDE_ALONE = ['store/it, on disk', 'store/it'];
+const BESIDE_ALONE = ['store/it, on disk', 'store/it', 'packages'];
 /** Suites that start many processes and hold them to deadlines: one at a time, those with the tightest limits last, when least runs beside. */
 const ALONE = ['testkit/it', 'node', 'bun', 'cli/it, timed', 'testkit/it, timed', 'load/it', 'bench', 'store/it, timed'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
