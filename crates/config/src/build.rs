@@ -16,7 +16,7 @@ use crate::key::{Default, Key, Section as Declared, Shape, at_least};
 use crate::openapi::OpenApi;
 use crate::places::Places;
 use crate::policy::Policy;
-use crate::pool::{At, Pool};
+use crate::pool::{At, Pool, StoreMode};
 use crate::print::Table;
 use crate::proxy::Proxy;
 use crate::read::Sections;
@@ -274,6 +274,12 @@ impl<'a> Context<'a> {
         self.sections.has("store")
     }
 
+    /// Whether there is a store that other machines can open.
+    pub(crate) fn has_store_url(&self) -> bool {
+        let store = self.sections.find("store", "");
+        store.is_some_and(|store| store.has("url"))
+    }
+
     /// Whether durable jobs are in JetStream.
     pub(crate) fn has_job_replicas(&self) -> bool {
         let cluster = self.sections.find("cluster", "");
@@ -282,11 +288,7 @@ impl<'a> Context<'a> {
 
     /// Why nothing can be kept in the store that one server has to itself.
     pub(crate) fn lacks_own_store(&self) -> Option<&'static str> {
-        let is_shared = self
-            .sections
-            .find("store", "")
-            .is_some_and(|store| store.has("url"));
-        is_shared.then_some("this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)")
+        self.has_store_url().then_some("this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)")
     }
 
     /// The folder to which a table's relative paths refer: that of its file.
@@ -379,8 +381,8 @@ impl Config {
             + usize::from(has_pool)
     }
 
-    /// Makes it the configuration of a worker host: it runs some of the pools, and has neither listeners nor what is only for them. The error
-    /// says why it has no such pool.
+    /// Makes it the configuration of a worker host: it runs some of the pools, and has neither listeners nor what is only for them. It has a
+    /// store if one of these pools uses it, which is in a database then. The error says why it has no such pool.
     pub fn work_on(&mut self, pools: &[String]) -> Result<(), String> {
         if self.cluster.is_none() {
             return Err(
@@ -405,7 +407,11 @@ impl Config {
         self.server.policy.clear();
         self.tls.clear();
         self.auth.clear();
-        self.store = None;
+        let is_used = self
+            .pools
+            .values()
+            .any(|pool| pool.store_mode() != StoreMode::None);
+        self.store = self.store.take().filter(|_| is_used);
         self.proxies.clear();
         self.scripts.clear();
         self.workflow = None;

@@ -294,7 +294,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[pool.a]\nat = 'cluster'\ncommand = ['ruby']\nprotocol = 'jsonl'\nsticky = 'cookie'\nstore = 'rw'\n[store]\npath = 'db'",
-            "2: pool.a.at: found \"cluster\", and the file has no [cluster]\n./forebay.toml:4: pool.a.protocol: a pool with `at = \"cluster\"` has \"framed\"\n./forebay.toml:5: pool.a.sticky: a pool with `at = \"cluster\"` has no client that stays with one worker\n./forebay.toml:6: pool.a.store: the store is on one machine: a pool with `at = \"cluster\"` has `store = \"none\"`",
+            "2: pool.a.at: found \"cluster\", and the file has no [cluster]\n./forebay.toml:4: pool.a.protocol: a pool with `at = \"cluster\"` has \"framed\"\n./forebay.toml:5: pool.a.sticky: a pool with `at = \"cluster\"` has no client that stays with one worker\n./forebay.toml:6: pool.a.store: the store is in a folder of one machine (store.path): a pool with `at = \"cluster\"` has `store = \"none\"`, or the store a `url`",
         ),
         (
             "[mail.a]\nhost = 'a b'\ntls = 'none'\nuser = 'u'\nfrom = 'Shop'\nto = ['*example.org']",
