@@ -4,7 +4,7 @@ mod access;
 mod changes;
 mod children;
 mod crashes;
-mod database;
+pub(crate) mod database;
 mod disk;
 mod documents;
 mod flushes;

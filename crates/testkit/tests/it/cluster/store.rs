@@ -4,7 +4,7 @@ use forebay_testkit::{Setup, postgres::Schema, wait_until};
 use serde_json::json;
 
 use super::Nats;
-use crate::store::put;
+use crate::store::{database::PYTHON, put};
 
 const NODE: &str = "
 import { store } from 'forebay';
@@ -16,19 +16,6 @@ export default () => {
   const found = tql({ where: ['EQ', 'kind', \"'Note\"], select: 'by' }).results;
   return { count, ref, found, read: store.get('Open', 'doc') };
 };
-";
-
-const PYTHON: &str = "
-from forebay import App
-from forebay.store import store
-
-app = App()
-
-@app.get('/py')
-def answer():
-    with store.transaction():
-        store.set('Open', 'count', store.get('Open', 'count', default=0) + 1)
-    return {'count': store.get('Open', 'count'), 'read': store.get('Open', 'doc')}
 ";
 
 const READER: &str = "

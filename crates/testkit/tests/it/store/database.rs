@@ -20,7 +20,7 @@ export default () => {
 };
 ";
 
-const PYTHON: &str = "
+pub(crate) const PYTHON: &str = "
 from forebay import App
 from forebay.store import store
 
