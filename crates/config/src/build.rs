@@ -288,7 +288,11 @@ impl<'a> Context<'a> {
 
     /// Why nothing can be kept in the store that one server has to itself.
     pub(crate) fn lacks_own_store(&self) -> Option<&'static str> {
-        self.has_store_url().then_some("this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)")
+        let is_shared = self
+            .sections
+            .find("store", "")
+            .is_some_and(|store| store.has("url"));
+        is_shared.then_some("this needs a store in a folder (store.path), which one server has to itself, and not one in a database (store.url)")
     }
 
     /// The folder to which a table's relative paths refer: that of its file.
