@@ -305,8 +305,12 @@ const FAULTS = {
     return { what: `${alone.name} and the others do not hear each other`, heal: () => others.forEach((other) => separate(alone, other, false)), cutOff: [] };
   },
   async failover() {
+    // What the standby no longer gets must not be acknowledged.
+    separate(primary, standby, true);
+    await sleep(FAULT_MS[0]);
     await primary.kill('postgres');
     await sql(standby, 'select pg_promote()');
+    separate(primary, standby, false);
     [primary, standby] = [standby, primary];
     return { what: `the database fails over to ${primary.name}`, heal: () => follow(standby, primary), cutOff: [] };
   },
