@@ -3,7 +3,8 @@
 // PostgreSQL with a synchronous standby. Durable jobs are in JetStream, in three copies. Requests come from outside while one fault follows another;
 // then the histories are checked:
 //
-// - whatever was acknowledged (a row or a run by 200, a durable job by 202) is there afterwards;
+// - whatever was acknowledged is there afterwards: what a front end (/write) or a handler (/job) has written to the store, which is in the database,
+//   and the runs of durable jobs;
 // - no job of a route that is not idempotent has begun twice: each run leaves a line;
 // - each request that could reach its front end is answered within its deadline and SLACK_MS;
 // - within RECOVERY_MS after a fault has been healed, all kinds of requests succeed again, and none fails while nothing is wrong.
@@ -41,8 +42,6 @@ const PAUSE_MS = 20;
 const SHOWN_MAX = 20;
 /** PostgreSQL does not run as root; this is `nobody`. */
 const DATABASE_UID = 65_534;
-/** The address of the primary database, wherever it is. */
-const DATABASE_IP = '10.0.0.100';
 
 const { values: options } = parseArgs({
   options: { seed: { type: 'string' }, faults: { type: 'string' }, only: { type: 'string' }, short: { type: 'boolean' }, keep: { type: 'boolean' } },
@@ -111,25 +110,16 @@ async function follow(machine, leader) {
   await until('the standby is in step', async () => (await sql(leader, 'select sync_state from pg_stat_replication')).includes('sync'));
 }
 
-/** Gives the address of the primary to a machine. The others forget where it was. */
-function moveAddress(from, to) {
-  if (from) from.inside('addr', 'del', `${DATABASE_IP}/24`, 'dev', 'eth0');
-  to.inside('addr', 'add', `${DATABASE_IP}/24`, 'dev', 'eth0');
-  for (const machine of machines) machine.inside('neigh', 'flush', 'to', DATABASE_IP);
-}
-
 async function startDatabases() {
   prepareFolder(primary);
   await database(primary, 'initdb', '-D', data(primary), '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--no-sync');
   writeFileSync(join(data(primary), 'pg_hba.conf'), 'host all all 10.0.0.0/24 trust\nhost replication all 10.0.0.0/24 trust\n');
   writeFileSync(
     join(data(primary), 'postgresql.auto.conf'),
-    "listen_addresses = '*'\nsynchronous_standby_names = '*'\nwal_sender_timeout = 2s\nwal_receiver_timeout = 2s\nwal_retrieve_retry_interval = 500ms\n",
+    "listen_addresses = '*'\nsynchronous_standby_names = '*'\nwal_sender_timeout = 2s\nwal_receiver_timeout = 2s\nwal_retrieve_retry_interval = 500ms\nmax_connections = 200\n",
   );
   startDatabase(primary);
-  moveAddress(undefined, primary);
   await follow(standby, primary);
-  await sql(primary, 'create table acknowledged (id text primary key)');
 }
 
 const CONFIGURATION = `
@@ -144,21 +134,22 @@ listen = "127.0.0.1:0"
 nats = "${machines.map(({ ip }) => `nats://${ip}:4222`).join(',')}"
 job_replicas = 3
 
-[sql.main]
-url = "postgres://postgres@${DATABASE_IP}/postgres?sslmode=disable"
-connect_timeout = "1s"
+[store]
+url = "postgres://postgres@${[primary, standby].map(({ ip }) => `${ip}:5432`).join(',')}/postgres?sslmode=disable"
+
+[store.access]
+Front = { read = "public", write = "public" }
+Handler = { read = "public" }
 
 [pool.api]
 at = "cluster"
 handler = "api.mjs"
 runtime = "node"
-store = "none"
 workers = { min = 2, max = 2 }
 
 [[route]]
-path = "/write/:id"
-methods = ["POST"]
-sql = { source = "main", query = "insert into acknowledged (id) values (:id) returning id", result = "value" }
+path = "/write/*"
+store = {}
 
 [[route]]
 path = "/job/:id"
@@ -178,11 +169,13 @@ durable = { backoff = "1s" }
 /** Each run begins with a line in a file of its machine. */
 const HANDLER = `
 import { appendFileSync } from 'node:fs';
+import { store } from 'forebay';
 
 export default async (request) => {
   const [, kind, id] = request.path.split('/');
   appendFileSync('ran', kind + ' ' + id + '\\n');
   await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
+  if (kind === 'job') store.set('Handler', id, 1);
   return { id };
 };
 `;
@@ -192,7 +185,8 @@ function startForebay(machine, name, args) {
   mkdirSync(folder);
   writeFileSync(join(folder, 'forebay.toml'), CONFIGURATION);
   writeFileSync(join(folder, 'api.mjs'), HANDLER);
-  machine.start(name, [BINARY, ...args]);
+  // A process that finds no database when it starts ends, and is started again, as a service manager does.
+  machine.start(name, ['sh', '-c', 'until "$@"; do sleep 0.2; done', 'sh', BINARY, ...args]);
 }
 
 function startMachine(machine) {
@@ -212,7 +206,7 @@ function startMachine(machine) {
 
 // ---- The load, and what is wrong about its answers.
 
-const SUCCESS = { write: 200, job: 200, read: 200, later: 202 };
+const SUCCESS = { write: 201, job: 200, read: 200, later: 202 };
 const KINDS = Object.keys(SUCCESS);
 const acknowledged = { write: [], job: [], read: [], later: [] };
 const violations = [];
@@ -233,7 +227,9 @@ const violation = (text) => {
 /** One request; resolves to its status, or to why there is none. */
 const ask = (machine, kind, id) =>
   new Promise((resolve) => {
-    const request = httpRequest({ agent, host: machine.ip, port: 8080, path: `/${kind}/${id}`, method: kind === 'read' ? 'GET' : 'POST', timeout: DEADLINE_MS + SLACK_MS }, (response) => {
+    const isWrite = kind === 'write';
+    const [path, method] = isWrite ? [`/write/Front/${id}`, 'PUT'] : [`/${kind}/${id}`, kind === 'read' ? 'GET' : 'POST'];
+    const request = httpRequest({ agent, host: machine.ip, port: 8080, path, method, timeout: DEADLINE_MS + SLACK_MS }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (part) => (text += part));
       response.on('end', () => resolve({ status: response.statusCode, text }));
@@ -244,7 +240,7 @@ const ask = (machine, kind, id) =>
     // The timeout of a socket begins again with each byte; this one does not.
     const timer = setTimeout(() => request.destroy(Object.assign(new Error('no answer'), { code: 'TIMEOUT' })), DEADLINE_MS + SLACK_MS);
     request.on('close', () => clearTimeout(timer));
-    request.end();
+    request.end(isWrite ? '1' : undefined);
   });
 
 /** What each front end and kind has last answered, for the wait for full service. */
@@ -263,7 +259,7 @@ async function client(machine, kind) {
     if (isGood) acknowledged[kind].push(id);
     const of = `${machine.name}/${kind}`;
     latest.set(of, isGood ? (latest.get(of) ?? 0) + 1 : 0);
-    const what = `POST /${kind}/${id} to ${machine.name}: ${status} after ${took_ms} ms: ${text.slice(0, 300)}`;
+    const what = `/${kind}/${id} to ${machine.name}: ${status} after ${took_ms} ms: ${text.slice(0, 300)}`;
     if (wasSteady && isSteady && !isGood) violation(`nothing is wrong, and ${what}`);
     // A kept connection may end just as a request goes out: the client cannot know, so that is no answer either, but no fault of the server.
     else if (!isAnswer && began > machine.cutOffUntil + DEADLINE_MS) violation(`no answer: ${what}`);
@@ -309,9 +305,12 @@ const FAULTS = {
     return { what: `${alone.name} and the others do not hear each other`, heal: () => others.forEach((other) => separate(alone, other, false)), cutOff: [] };
   },
   async failover() {
+    // What the standby no longer gets must not be acknowledged.
+    separate(primary, standby, true);
+    await sleep(FAULT_MS[0]);
     await primary.kill('postgres');
     await sql(standby, 'select pg_promote()');
-    moveAddress(primary, standby);
+    separate(primary, standby, false);
     [primary, standby] = [standby, primary];
     return { what: `the database fails over to ${primary.name}`, heal: () => follow(standby, primary), cutOff: [] };
   },
@@ -366,10 +365,17 @@ async function check() {
     if (left() < before) [before, since] = [left(), Date.now()];
   }
   read();
-  const rows = new Set((await sql(primary, 'select id from acknowledged')).trim().split('\n'));
-  const missing = (kind, there) => acknowledged[kind].filter((id) => !there.has(id));
-  for (const [kind, there] of [['write', rows], ['job', ran.job], ['later', ran.later]]) {
-    const lost = missing(kind, there);
+  const written = async (machine, global) => {
+    const lines = await (await fetch(`http://${machine.ip}:8080/write/${global}`, { headers: { accept: 'application/x-ndjson' } })).text();
+    return new Set(lines.trim().split('\n').map((line) => JSON.parse(line).key));
+  };
+  for (const [kind, there] of [
+    ['write', await written(fronts[0], 'Front')],
+    ['job', await written(fronts[1], 'Handler')],
+    ['job', ran.job],
+    ['later', ran.later],
+  ]) {
+    const lost = acknowledged[kind].filter((id) => !there.has(id));
     if (lost.length > 0) violation(`${lost.length} of ${acknowledged[kind].length} acknowledged by /${kind} are lost: ${lost.slice(0, 10).join(', ')}`);
   }
   const twice = [...ran.job].filter(([, count]) => count > 1);

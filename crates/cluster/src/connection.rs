@@ -1,11 +1,11 @@
 //! The connection to NATS, and whether it is there.
 
-use std::{rc::Rc, time::Duration};
+use std::{fs, rc::Rc, time::Duration};
 
 use async_nats::{Client, ConnectOptions, Event, Subject};
 use tokio::sync::watch;
 
-use crate::Options;
+use crate::{Options, StartError};
 
 /// How often the server is asked whether it is there. Three questions without an answer end the connection.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +42,11 @@ impl State {
 
 impl Connection {
     /// Connects in the background, however long that takes, and records in `sender` whether there is a connection.
-    pub(crate) async fn open(options: &Options, sender: watch::Sender<State>) -> Self {
+    pub(crate) async fn open(
+        options: &Options,
+        settings: ConnectOptions,
+        sender: watch::Sender<State>,
+    ) -> Self {
         let servers = options.nats.to_string();
         let state = sender.subscribe();
         let note = move |event: Event| {
@@ -74,7 +78,8 @@ impl Connection {
         };
         let client = loop {
             let note = note.clone();
-            let connect = settings(options)
+            let connect = settings
+                .clone()
                 .event_callback(move |event| {
                     note(event);
                     std::future::ready(())
@@ -124,7 +129,8 @@ impl Connection {
     }
 }
 
-fn settings(options: &Options) -> ConnectOptions {
+/// How to connect. Credentials are read here, once.
+pub(crate) fn settings(options: &Options) -> Result<ConnectOptions, StartError> {
     let mut settings = ConnectOptions::new()
         .name(format!("forebay {}", env!("CARGO_PKG_VERSION")))
         .retry_on_initial_connect()
@@ -140,11 +146,19 @@ fn settings(options: &Options) -> ConnectOptions {
         Some((token, None)) => settings.token(token),
         None => settings,
     };
+    if let Some(path) = &options.credentials {
+        settings = fs::read_to_string(path)
+            .and_then(|text| settings.credentials(&text))
+            .map_err(|source| StartError::Credentials {
+                path: path.clone(),
+                source,
+            })?;
+    }
     if let Some(ca) = &options.ca {
         settings = settings.add_root_certificates(ca.clone());
     }
     if let (Some(cert), Some(key)) = (&options.cert, &options.key) {
         settings = settings.add_client_certificate(cert.clone(), key.clone());
     }
-    settings
+    Ok(settings)
 }

@@ -20,6 +20,7 @@ mod transfer;
 use std::{
     collections::HashMap,
     io,
+    path::PathBuf,
     rc::Rc,
     sync::{Arc, OnceLock},
     thread,
@@ -45,6 +46,23 @@ pub use self::{
     options::{NatsServers, Options},
 };
 
+/// The process cannot take part in the cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The credentials cannot be read.
+    #[error("`{}` (cluster.credentials) has no credentials of a user of NATS, its JWT and its seed", path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The thread cannot be started.
+    #[error("cannot start the thread of the cluster")]
+    Thread(#[from] io::Error),
+}
+
 /// The thread that speaks with NATS. It ends with this handle.
 #[derive(Debug)]
 pub struct Cluster {
@@ -65,7 +83,8 @@ enum Order {
 
 impl Cluster {
     /// Starts the thread, which connects in the background. A process that serves pools has a mailbox of this index for the thread.
-    pub fn start(options: Options, mailbox: Option<(Arc<Mailboxes>, usize)>) -> io::Result<Self> {
+    pub fn start(options: Options, mailbox: Option<(Arc<Mailboxes>, usize)>) -> Result<Self, StartError> {
+        let settings = connection::settings(&options)?;
         let (orders, ordered) = mpsc::unbounded_channel();
         let (sender, connection) = watch::channel(State::new(&options));
         let client = Arc::new(OnceLock::new());
@@ -76,7 +95,7 @@ impl Cluster {
         thread::Builder::new().name("cluster".into()).spawn(move || {
             LocalSet::new().block_on(&runtime, async {
                 let mailbox = mailbox.map(|(all, index)| LocalMailbox::open(&all, index));
-                let connection = Connection::open(&options, sender).await;
+                let connection = Connection::open(&options, settings, sender).await;
                 opened.get_or_init(|| connection.client.clone());
                 run(connection, mailbox, ordered).await;
             });

@@ -10,6 +10,8 @@ use percent_encoding::percent_decode_str;
 pub struct Options {
     /// Where NATS listens, and who connects.
     pub nats: NatsServers,
+    /// A file with a user's JWT and seed, for a process that connects with these.
+    pub credentials: Option<PathBuf>,
     /// The cluster's name, a part of all its subjects: letters, digits, `-` and `_`.
     pub name: String,
     /// A PEM file with the authorities of the servers' certificates; `None`: those that the system trusts.

@@ -16,7 +16,7 @@ use crate::key::{Default, Key, Section as Declared, Shape, at_least};
 use crate::openapi::OpenApi;
 use crate::places::Places;
 use crate::policy::Policy;
-use crate::pool::{At, Pool};
+use crate::pool::{At, Pool, StoreMode};
 use crate::print::Table;
 use crate::proxy::Proxy;
 use crate::read::Sections;
@@ -274,19 +274,16 @@ impl<'a> Context<'a> {
         self.sections.has("store")
     }
 
+    /// Whether there is a store that other machines can open.
+    pub(crate) fn has_store_url(&self) -> bool {
+        let store = self.sections.find("store", "");
+        store.is_some_and(|store| store.has("url"))
+    }
+
     /// Whether durable jobs are in JetStream.
     pub(crate) fn has_job_replicas(&self) -> bool {
         let cluster = self.sections.find("cluster", "");
         cluster.is_some_and(|cluster| cluster.has("job_replicas"))
-    }
-
-    /// Why nothing can be kept in the store that one server has to itself.
-    pub(crate) fn lacks_own_store(&self) -> Option<&'static str> {
-        let is_shared = self
-            .sections
-            .find("store", "")
-            .is_some_and(|store| store.has("url"));
-        is_shared.then_some("jobs are kept in a store that one server has to itself (store.path), or in JetStream (cluster.job_replicas), and not in a database (store.url)")
     }
 
     /// The folder to which a table's relative paths refer: that of its file.
@@ -379,8 +376,8 @@ impl Config {
             + usize::from(has_pool)
     }
 
-    /// Makes it the configuration of a worker host: it runs some of the pools, and has neither listeners nor what is only for them. The error
-    /// says why it has no such pool.
+    /// Makes it the configuration of a worker host: it runs some of the pools, and has neither listeners nor what is only for them. It has a
+    /// store if one of these pools uses it, which is in a database then. The error says why it has no such pool.
     pub fn work_on(&mut self, pools: &[String]) -> Result<(), String> {
         if self.cluster.is_none() {
             return Err(
@@ -405,7 +402,11 @@ impl Config {
         self.server.policy.clear();
         self.tls.clear();
         self.auth.clear();
-        self.store = None;
+        let is_used = self
+            .pools
+            .values()
+            .any(|pool| pool.store_mode() != StoreMode::None);
+        self.store = self.store.take().filter(|_| is_used);
         self.proxies.clear();
         self.scripts.clear();
         self.workflow = None;

@@ -16,6 +16,9 @@ section! {
         /// Where NATS listens, and who connects: `nats://user:password@host:4222`, `nats://token@host`, or `tls:` for TLS alone. Several are
         /// separated by commas. What is not plain in a name or a password is percent-encoded; a secret is best `${NAME}`.
         nats: NatsServers,
+        /// A file with the JWT and the seed of a user (`.creds`), for servers with accounts; in the place of a login in `nats`. It is read at
+        /// the start.
+        credentials: Option<PathBuf> as FILE,
         /// The name of the cluster: clusters that share servers of NATS have different ones. 1 to 64 letters, digits, `-` and `_`.
         name: String = "main",
         /// A PEM file with the authorities that sign the certificates of the servers. Without it those that the system trusts.
@@ -37,6 +40,10 @@ fn rules(fields: &Fields, context: &mut Context<'_>) {
     if !(1..=64).contains(&name.len()) || !name.bytes().all(is_plain) {
         let message = format!("found {name:?}, expected 1 to 64 letters, digits, `-` and `_`");
         context.note(fields.problem("name", message));
+    }
+    if fields.has("credentials") && fields.text("nats").is_some_and(|nats| nats.contains('@')) {
+        let message = "the URL of `nats` says who connects, too: write one of them";
+        context.note(fields.problem("credentials", message));
     }
     if fields.has("cert") != fields.has("key") {
         let message = "`cert` and `key` are written together, or neither of them";

@@ -80,7 +80,7 @@ section! {
         /// The worker's working folder.
         cwd: PathBuf as FOLDER = ".",
         /// Whether handlers may open the store to read and write, only to read, or not at all. Without the key: `rw` when the file has
-        /// `[store]`, else `none`.
+        /// `[store]`, with `at = "cluster"` one with `url`, else `none`.
         store: Option<StoreMode>,
         /// `[pool.NAME.confine]`: what the workers may do and use. Without it, all that the server's account may.
         confine: Option<Confine>,
@@ -349,7 +349,11 @@ impl Pool {
         if self.at == At::Cluster {
             self.check_in_cluster(fields, context);
         }
-        let usual = if context.has_store() && self.at == At::Here {
+        let has_store = match self.at {
+            At::Here => context.has_store(),
+            At::Cluster => context.has_store_url(),
+        };
+        let usual = if has_store {
             StoreMode::ReadWrite
         } else {
             StoreMode::None
@@ -392,9 +396,9 @@ impl Pool {
                 "a pool with `at = \"cluster\"` has no client that stays with one worker",
             ),
             (
-                self.store_mode() != StoreMode::None,
+                self.store_mode() != StoreMode::None && context.has_store() && !context.has_store_url(),
                 "store",
-                "the store is on one machine: a pool with `at = \"cluster\"` has `store = \"none\"`",
+                "the store is in a folder of one machine (store.path): a pool with `at = \"cluster\"` has `store = \"none\"`, or the store a `url`",
             ),
         ];
         for (_, key, why) in problems.into_iter().filter(|(is_wrong, ..)| *is_wrong) {

@@ -289,11 +289,9 @@ impl Route {
                 "there is nowhere to keep jobs: the file has neither [store] nor `cluster.job_replicas`";
             context.note(fields.problem("durable", message));
         }
-        if fields.has("durable")
-            && !context.has_job_replicas()
-            && let Some(why) = context.lacks_own_store()
-        {
-            context.note(fields.problem("durable", why));
+        if fields.has("durable") && !context.has_job_replicas() && context.has_store_url() {
+            let message = "jobs are kept in a store that one server has to itself (store.path), or in JetStream (cluster.job_replicas), and not in a database (store.url)";
+            context.note(fields.problem("durable", message));
         }
         let methods = fields.texts("methods");
         for (at, method) in methods.iter().enumerate() {

@@ -144,6 +144,10 @@ pub(crate) enum Refusal {
     DeadlinePassed,
     #[error("the deadline passed while the write was queued; it was not done")]
     WriteExpired,
+    #[error(
+        "the deadline passed before the database had confirmed the write; it may still be done (deadline)"
+    )]
+    WriteUnconfirmed,
     #[error("the server is stopping")]
     Stopping,
     #[error("{0}")]
@@ -440,7 +444,7 @@ impl Refusal {
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }
             | Self::Stopping => 503,
-            Self::DeadlinePassed | Self::WriteExpired | Self::CallExpired => 504,
+            Self::DeadlinePassed | Self::WriteExpired | Self::WriteUnconfirmed | Self::CallExpired => 504,
             Self::Store(failure) => failure.status(),
             Self::Sql(failure) => failure.status(),
             Self::Job(failure) => failure.status(),

@@ -70,6 +70,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreOpenError),
+    /// The process cannot take part in its cluster.
+    #[error(transparent)]
+    Cluster(#[from] forebay_cluster::StartError),
     /// Durable workflow runs cannot be read.
     #[error("the runs of workflows that are kept cannot be read (workflow.runs): {reason}")]
     DurableRuns {

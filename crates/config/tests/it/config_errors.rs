@@ -289,12 +289,12 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "2: kafka.a.brokers: found \"localhost\", expected `host:port`\n./forebay.toml:3: kafka.a.user: `user` and `password` are written together, or neither of them\n./forebay.toml:3: kafka.a.user: a password is sent over connections that are encrypted alone (`tls`)\n./forebay.toml:4: kafka.a.topics: found \"a b\", expected the name of a topic: 1 to 249 letters, digits, `.`, `_` and `-`",
         ),
         (
-            "[cluster]\nnats = 'http://u:secret@h'\nname = 'a.b'\ncert = 'api.mjs'",
-            "2: cluster.nats: what is written there is not a URL such as \"nats://user:password@host:4222\", nor several with commas between: invalid scheme for NATS server URL: http\n./forebay.toml:3: cluster.name: found \"a.b\", expected 1 to 64 letters, digits, `-` and `_`\n./forebay.toml:4: cluster.cert: `cert` and `key` are written together, or neither of them",
+            "[cluster]\nnats = 'http://u:secret@h'\nname = 'a.b'\ncert = 'api.mjs'\ncredentials = 'api.mjs'",
+            "2: cluster.nats: what is written there is not a URL such as \"nats://user:password@host:4222\", nor several with commas between: invalid scheme for NATS server URL: http\n./forebay.toml:3: cluster.name: found \"a.b\", expected 1 to 64 letters, digits, `-` and `_`\n./forebay.toml:4: cluster.cert: `cert` and `key` are written together, or neither of them\n./forebay.toml:5: cluster.credentials: the URL of `nats` says who connects, too: write one of them",
         ),
         (
             "[pool.a]\nat = 'cluster'\ncommand = ['ruby']\nprotocol = 'jsonl'\nsticky = 'cookie'\nstore = 'rw'\n[store]\npath = 'db'",
-            "2: pool.a.at: found \"cluster\", and the file has no [cluster]\n./forebay.toml:4: pool.a.protocol: a pool with `at = \"cluster\"` has \"framed\"\n./forebay.toml:5: pool.a.sticky: a pool with `at = \"cluster\"` has no client that stays with one worker\n./forebay.toml:6: pool.a.store: the store is on one machine: a pool with `at = \"cluster\"` has `store = \"none\"`",
+            "2: pool.a.at: found \"cluster\", and the file has no [cluster]\n./forebay.toml:4: pool.a.protocol: a pool with `at = \"cluster\"` has \"framed\"\n./forebay.toml:5: pool.a.sticky: a pool with `at = \"cluster\"` has no client that stays with one worker\n./forebay.toml:6: pool.a.store: the store is in a folder of one machine (store.path): a pool with `at = \"cluster\"` has `store = \"none\"`, or the store a `url`",
         ),
         (
             "[mail.a]\nhost = 'a b'\ntls = 'none'\nuser = 'u'\nfrom = 'Shop'\nto = ['*example.org']",

@@ -299,6 +299,11 @@ impl Connection {
         self.conversation.transaction()
     }
 
+    /// Whether the server has warned since the last call.
+    pub(super) fn take_warned(&mut self) -> bool {
+        self.conversation.take_warned()
+    }
+
     /// Waits until the server sends something without having been asked; false if it does not within `wait`. True at
     /// once if a notification has arrived with the answers to statements since the last call.
     pub(super) fn hear(&mut self, wait: Duration) -> Result<bool, PgError> {

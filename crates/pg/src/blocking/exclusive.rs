@@ -68,6 +68,11 @@ impl BlockingConnection {
         self.0.transaction() != Transaction::None
     }
 
+    /// Whether the server has warned since the last call.
+    pub fn take_warned(&mut self) -> bool {
+        self.0.take_warned()
+    }
+
     /// Waits until the server sends something without having been asked, such as a notification; false if it does not
     /// before `until`. True at once if a notification has arrived with the answers to statements since the last call.
     pub fn hear(&mut self, until: Instant) -> Result<bool, PgError> {

@@ -147,6 +147,7 @@ pub(crate) struct Conversation<M> {
     exchanges: VecDeque<Exchange<M>>,
     transaction: Transaction,
     is_notified: bool,
+    is_warned: bool,
 }
 
 impl<M> Conversation<M> {
@@ -155,6 +156,7 @@ impl<M> Conversation<M> {
             exchanges: VecDeque::new(),
             transaction: Transaction::None,
             is_notified: false,
+            is_warned: false,
         }
     }
 
@@ -171,6 +173,11 @@ impl<M> Conversation<M> {
     /// Whether notifications have arrived since the last call.
     pub(crate) fn take_notified(&mut self) -> bool {
         std::mem::take(&mut self.is_notified)
+    }
+
+    /// Whether the server has warned since the last call.
+    pub(crate) fn take_warned(&mut self) -> bool {
+        std::mem::take(&mut self.is_warned)
     }
 
     /// Marks of the statements in progress, the one being executed first.
@@ -283,10 +290,15 @@ impl<M> Conversation<M> {
                 give(Event::Complete);
             }
             Message::NotificationResponse(_) => self.is_notified = true,
+            Message::NoticeResponse(body) => {
+                let is_warning = |field: postgres_protocol::message::backend::ErrorField<'_>| {
+                    Ok(field.type_() == b'V' && field.value_bytes() == b"WARNING")
+                };
+                self.is_warned |= body.fields().any(is_warning).map_err(foreign)?;
+            }
             Message::ParseComplete
             | Message::CloseComplete
             | Message::NoData
-            | Message::NoticeResponse(_)
             | Message::ParameterStatus(_) => {}
             _ => {
                 return Err(PgError::Protocol {

@@ -42,6 +42,7 @@ type Outcome = Result<Vec<Done>, Refusal>;
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     limits: Limits,
+    is_remote: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +121,8 @@ struct Job {
 pub(crate) struct Pending {
     decided: Arc<AtomicBool>,
     answer: oneshot::Receiver<Outcome>,
+    /// Whether the store is in a database, which may take long to confirm what has begun.
+    pub(crate) is_remote: bool,
 }
 
 impl Pending {
@@ -160,6 +163,7 @@ impl Writer {
         })?;
         Ok(Self {
             shared,
+            is_remote: store.is_remote(),
             limits: Limits {
                 queue_max: config.queue_max,
                 queue_bytes_max: usize::try_from(config.queue_bytes_max).unwrap_or(usize::MAX),
@@ -202,6 +206,7 @@ impl Writer {
         Ok(Pending {
             decided,
             answer: receiver,
+            is_remote: self.is_remote,
         })
     }
 

@@ -146,6 +146,13 @@ enum CommitError {
     Lost(DatabaseError),
 }
 
+/// The database has warned with its confirmation: it has given up waiting for a synchronous standby, so a fail-over could take the commit back.
+fn unreplicated() -> DatabaseError {
+    DatabaseError::CommitUnknown {
+        reason: "the database has stopped waiting for a standby".to_owned(),
+    }
+}
+
 impl Database {
     /// Sends the statements of a commit.
     fn send(mut lease: Lease, commands: &[Command<'_>]) -> Result<(), CommitError> {
@@ -159,6 +166,9 @@ impl Database {
             .map(|((text, _), parameters)| (*text, parameters.as_slice()))
             .collect();
         let outcome: Result<Vec<Rows>, _> = lease.run_all(&statements);
+        if outcome.is_ok() && lease.take_warned() {
+            return Err(CommitError::Lost(unreplicated()));
+        }
         outcome.map(drop).map_err(|error| {
             let class = DatabaseError::of(&error);
             if is_broken(&error) {
@@ -169,7 +179,8 @@ impl Database {
         })
     }
 
-    /// After a connection broke during a commit: whether the commit stands, by the record that it would have left.
+    /// After a connection broke during a commit: whether the commit stands, by the record that it would have left. That the lock is committed
+    /// says, where there is a synchronous standby, that this has what was committed before, too.
     fn find_out(&self, sequence: u64, record: &[u8], lost: DatabaseError) -> Result<(), DatabaseError> {
         let unknown = |error: DatabaseError| DatabaseError::CommitUnknown {
             reason: error.to_string(),
@@ -177,13 +188,17 @@ impl Database {
         // The write lock is free once the broken transaction has ended, either way.
         let number = bigint(sequence);
         let part = 0_u32.to_be_bytes();
-        let statements: [(&str, &[Option<&[u8]>]); 3] = [
+        let statements: [(&str, &[Option<&[u8]>]); 4] = [
             (BEGIN_WRITING, &[]),
             (&self.statements.lock, &[]),
             (&self.statements.piece, &[Some(&number), Some(&part)]),
+            ("commit", &[]),
         ];
-        let (rows, _) = self.run_anywhere(&statements).map_err(unknown)?;
-        let found = rows.last().and_then(|rows| rows.rows.first());
+        let (rows, mut lease) = self.run_anywhere(&statements).map_err(unknown)?;
+        if lease.take_warned() {
+            return Err(unreplicated());
+        }
+        let found = rows[2].rows.first();
         let piece = record.chunks(PIECE_BYTES).next();
         if found.and_then(|row| row.text(0)) == piece {
             Ok(())

@@ -180,8 +180,9 @@ fn answers(connection: &mut BlockingConnection) -> bool {
 }
 
 impl Lease {
-    /// Runs statements; the error is that of the first one that failed.
+    /// Runs statements; the error is that of the first one that failed. What the server warns of afterwards is about these.
     pub(super) fn run_all(&mut self, statements: &[(&str, &[Option<&[u8]>])]) -> Result<Vec<Rows>, PgError> {
+        self.take_warned();
         let outcomes = self.run(statements, Instant::now() + STATEMENT_MAX);
         let rows: Result<Vec<Rows>, PgError> = outcomes.into_iter().collect();
         self.is_read_only |= rows.as_ref().is_err_and(is_read_only);

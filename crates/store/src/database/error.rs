@@ -41,8 +41,9 @@ pub enum DatabaseError {
         /// Whose limit was reached.
         reason: String,
     },
-    /// The connection broke during a commit, and it could not be found out whether the commit stands.
-    #[error("the connection broke during a commit, and whether it stands could not be found out: {reason}")]
+    /// The connection broke during a commit, or the database gave up waiting for a standby, and it could not be found out whether the commit
+    /// stands.
+    #[error("whether a commit stands could not be found out: {reason}")]
     CommitUnknown {
         /// Why it could not be found out.
         reason: String,

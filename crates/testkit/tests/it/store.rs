@@ -4,7 +4,7 @@ mod access;
 mod changes;
 mod children;
 mod crashes;
-mod database;
+pub(crate) mod database;
 mod disk;
 mod documents;
 mod flushes;
@@ -80,7 +80,7 @@ pub(crate) fn ask(
 }
 
 /// Writes a document.
-fn put(client: &mut Client, target: &str, document: &str) -> Response {
+pub(crate) fn put(client: &mut Client, target: &str, document: &str) -> Response {
     let answer = ask(client, "PUT", target, &[], document.as_bytes());
     assert!(matches!(answer.status, 201 | 204), "{target}: {answer:?}");
     answer

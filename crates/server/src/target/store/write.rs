@@ -142,7 +142,8 @@ pub(in crate::target) fn appended(request: &Request<'_>, name: &str, body: Vec<u
     reply
 }
 
-/// Waits for the writer. At the deadline, or when the client disconnects, a write that has not begun is cancelled.
+/// Waits for the writer. At the deadline, or when the client disconnects, a write that has not begun is cancelled. One that has is waited for
+/// beyond the deadline, unless it is a database that has to confirm it.
 pub(in crate::target) async fn outcome(
     mut pending: Pending,
     deadline: Instant,
@@ -160,6 +161,9 @@ pub(in crate::target) async fn outcome(
         if deadline.is_some_and(|deadline| client.poll_limit(cx, deadline).is_ready()) {
             if pending.give_up() {
                 return Poll::Ready(Err(Refusal::WriteExpired.into()));
+            }
+            if pending.is_remote {
+                return Poll::Ready(Err(Refusal::WriteUnconfirmed.into()));
             }
             // The write has begun, so the client waits for its outcome.
             deadline = None;

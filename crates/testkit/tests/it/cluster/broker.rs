@@ -1,6 +1,9 @@
 //! A broker that is away, restarts, or asks who connects.
 
+use data_encoding::BASE64URL_NOPAD;
 use forebay_testkit::{Folder, Setup, wait_until};
+use nkeys::KeyPair;
+use serde_json::{Value, json};
 
 use super::{Nats, PATIENT, config, front, host, node, wait_for_hosts};
 use crate::{
@@ -82,6 +85,86 @@ fn credentials_are_given_to_the_broker_and_shown_to_nobody() {
             "{shown}"
         );
     }
+}
+
+/// What an issuer says of an operator, an account or a user of NATS, whose public key is the subject: a JWT.
+fn claim(issuer: &KeyPair, subject: &KeyPair, about: &Value) -> String {
+    let part = |value: Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+    let head = json!({"typ": "JWT", "alg": "ed25519-nkey"});
+    let claims =
+        json!({"jti": "1", "iat": 1, "iss": issuer.public_key(), "sub": subject.public_key(), "nats": about});
+    let signed = format!("{}.{}", part(head), part(claims));
+    let signature = issuer.sign(signed.as_bytes()).expect("it has a seed");
+    format!("{signed}.{}", BASE64URL_NOPAD.encode(&signature))
+}
+
+/// The file of a new user of this account, who may publish and subscribe to these subjects.
+fn credentials(account: &KeyPair, publish: &[&str], subscribe: &[&str]) -> String {
+    let user = KeyPair::new_user();
+    let about = json!({
+        "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1,
+        "pub": {"allow": publish}, "sub": {"allow": subscribe},
+    });
+    let (jwt, seed) = (claim(account, &user, &about), user.seed().expect("it has one"));
+    format!(
+        "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
+         -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
+}
+
+#[test]
+fn users_of_an_account_connect_with_their_files_and_need_no_more_than_the_permissions_of_the_guide() {
+    let (operator, account) = (KeyPair::new_operator(), KeyPair::new_account());
+    let limits = json!({"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1});
+    let folder = Folder::new();
+    folder.write(
+        "nats.conf",
+        format!(
+            "operator: {}\nresolver: MEMORY\nresolver_preload: {{ {}: {} }}\n",
+            claim(&operator, &operator, &json!({"type": "operator", "version": 2})),
+            account.public_key(),
+            claim(
+                &operator,
+                &account,
+                &json!({"type": "account", "version": 2, "limits": limits})
+            ),
+        ),
+    );
+    let file = folder.path().join("nats.conf");
+    let nats = Nats::with(&["--config", file.to_str().expect("a plain path")]);
+    let config = config(&nats.url(), "").replace("[pool", "credentials = \"user.creds\"\n[pool");
+    let setup = |credentials: String| {
+        let setup = Setup::new(&config).file("api.mjs", TOOLBOX);
+        setup.file("user.creds", &credentials)
+    };
+    let (of_hosts, of_fronts) = (
+        ["forebay.main.*.hosts", "forebay.main.*.front.>"],
+        "forebay.main.*.host.>",
+    );
+    let front = setup(credentials(&account, &[of_fronts], &of_hosts))
+        .admin()
+        .start();
+    let _host = setup(credentials(&account, &of_hosts, &[of_fronts]))
+        .work_on("api")
+        .start();
+    wait_for_hosts(&front, 1);
+    assert_eq!(front.post("/echo", b"a body").text(), "a body");
+    assert!(!front.log().contains("ermission"), "{}", front.log());
+    let stranger = setup(credentials(&KeyPair::new_account(), &[], &[])).start();
+    wait_until("the broker refuses", || {
+        stranger.get("/pid").detail().contains("authorization violation")
+    });
+    stranger.folder().write("user.creds", "not-for-the-log");
+    let unusable = stranger.command(&["serve"]);
+    let error = String::from_utf8_lossy(&unusable.stderr).into_owned();
+    assert!(
+        error.contains("user.creds` (cluster.credentials)") && !error.contains("not-for-the-log"),
+        "{error}"
+    );
+    std::fs::remove_file(stranger.folder().path().join("user.creds")).expect("it is there");
+    let checked = stranger.command(&["check"]);
+    let error = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(error.contains("cluster.credentials: there is no file"), "{error}");
 }
 
 #[test]

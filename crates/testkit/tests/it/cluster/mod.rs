@@ -6,6 +6,7 @@ mod jobs;
 mod load;
 mod machines;
 mod requests;
+mod store;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

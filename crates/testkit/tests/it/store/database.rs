@@ -1,8 +1,8 @@
 //! A store in a database: servers, workers, scripts and commands share it.
 
-use std::process::Output;
+use std::{process::Output, time::Duration};
 
-use forebay_testkit::{Postgres, Server, Setup, command, postgres::Schema, wait_until};
+use forebay_testkit::{Postgres, Server, Setup, command, postgres::Schema, wait_for, wait_until};
 
 use super::{OPEN, ask, put, send, text};
 
@@ -20,7 +20,7 @@ export default () => {
 };
 ";
 
-const PYTHON: &str = "
+pub(crate) const PYTHON: &str = "
 from forebay import App
 from forebay.store import store
 
@@ -183,4 +183,82 @@ fn while_the_database_is_away_requests_get_503_and_others_their_answers() {
     assert_eq!(text(&mut client, "/store/Open/a"), "1");
     put(&mut client, "/store/Open/a", "3");
     assert_eq!(text(&mut client, "/store/Open/a"), "3");
+}
+
+/// Runs statements of an administrator, each on its own.
+fn administer(database: &Postgres, statements: &[&str]) {
+    let mut admin = database.admin();
+    for statement in statements {
+        admin.batch_execute(statement).expect("an administrator may");
+    }
+}
+
+/// Waits until another commit than before waits for a standby, and lets `function` end its wait.
+fn end_wait(database: &Postgres, before: &mut String, function: &str) {
+    let waiting = "select query_start::text from pg_stat_activity where wait_event = 'SyncRep'";
+    *before = wait_for("a commit that waits for a standby", || {
+        let rows = database.admin().query(waiting, &[]).expect("it answers");
+        let since: String = rows.first()?.get(0);
+        (since != *before).then_some(since)
+    });
+    let end = format!("select {function}(pid) from pg_stat_activity where wait_event = 'SyncRep'");
+    administer(database, &[&end]);
+}
+
+#[test]
+fn no_write_is_acknowledged_that_the_standby_may_not_have() {
+    const CANCEL: &str = "pg_cancel_backend";
+    let mut database = Postgres::start();
+    administer(
+        &database,
+        &[
+            "alter system set wal_level = 'replica'",
+            "alter system set max_wal_senders = 1",
+        ],
+    );
+    database.stop();
+    database.start_again();
+    let server = Setup::new(&format!(
+        "[store]\nurl = \"{}\"\n[store.access]\n{OPEN}\n[[route]]\npath = \"/store/*\"\nstore = {{}}\n\
+         [[route]]\npath = \"/soon/*\"\nstore = {{}}\ndeadline = \"500ms\"\n",
+        database.url()
+    ))
+    .server("deadline = \"2m\"")
+    .start();
+    let mut client = server.connect();
+    put(&mut client, "/store/Open/a", "1");
+    let reload = "select pg_reload_conf()";
+    administer(
+        &database,
+        &["alter system set synchronous_standby_names = 'away'", reload],
+    );
+    let refused = wait_for("a write that is not confirmed", || {
+        let answer = ask(&mut client, "PUT", "/soon/Open/a", &[], b"2");
+        (answer.status == 504).then(|| answer.detail())
+    });
+    assert!(refused.contains("it may still be done"), "{refused}");
+    // Somebody ends the wait for the standby. The server then asks whether the commit stands, and that waits again.
+    let mut before = String::new();
+    end_wait(&database, &mut before, CANCEL);
+    end_wait(&database, &mut before, CANCEL);
+    send(&mut client, "PUT", "/store/Open/b", &[], b"1");
+    end_wait(&database, &mut before, CANCEL);
+    end_wait(&database, &mut before, CANCEL);
+    let unknown = client.response();
+    assert_eq!(unknown.status, 500, "{unknown:?}");
+    assert!(unknown.detail().contains("is not known"), "{unknown:?}");
+    // So it does when the connection has ended with the wait. Now the standby is given up.
+    send(&mut client, "PUT", "/store/Open/c", &[], b"1");
+    end_wait(&database, &mut before, "pg_terminate_backend");
+    end_wait(&database, &mut before, "abs");
+    assert!(
+        !client.is_readable_within(Duration::ZERO),
+        "the answer waits for the standby"
+    );
+    administer(
+        &database,
+        &["alter system reset synchronous_standby_names", reload],
+    );
+    assert_eq!(client.response().status, 201);
+    assert_eq!(text(&mut client, "/store/Open"), "{\"a\":2,\"b\":1,\"c\":1}");
 }
