@@ -115,7 +115,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Continues until the page is complete or `until` has passed; `false` once it is complete.
+    /// Continues until the page is complete, `until` has passed, or [`Read::has_read_much`]; `false` once it is
+    /// complete.
     pub fn step(
         &mut self,
         read: &impl Read,
@@ -144,7 +145,7 @@ impl Page {
                     return Ok(false);
                 }
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if read.has_read_much() || until.is_some_and(|until| Instant::now() >= until) {
                 self.written += out.len() - start;
                 return Ok(true);
             }

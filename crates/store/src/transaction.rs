@@ -104,17 +104,6 @@ pub trait Read {
             .collect())
     }
 
-    /// Compares every index with the records; returns the total number of entries.
-    fn verify_indexes(&self) -> Result<u64, StoreError> {
-        let reader = self.reader();
-        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
-        let mut count = 0;
-        for index in &catalogue.indexes {
-            count += index::verify(&reader, index)?;
-        }
-        Ok(count)
-    }
-
     /// The node's own expiry time, in milliseconds since 1970 UTC.
     fn expires(&self, key: &Key) -> Result<Option<u64>, StoreError> {
         let reader = self.reader();
@@ -133,6 +122,78 @@ pub trait Read {
         Ok(expiry::due(reader.transaction, reader.tables, by_ms)?.is_some())
     }
 
+    /// Passes the subscripts of a node's children to a function, in order, until it returns false. In a database it
+    /// keeps little of what is read, however many there are.
+    fn each_child<E: From<StoreError>>(
+        &mut self,
+        key: &Key,
+        mut visit: impl FnMut(&mut Self, &Subscript) -> Result<bool, E>,
+    ) -> Result<(), E>
+    where
+        Self: Sized,
+    {
+        let mut range = Range::default();
+        loop {
+            let batch = self.reader().next_children(key, &mut range)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for child in &batch {
+                if !visit(self, child)? {
+                    return Ok(());
+                }
+            }
+            self.forget_read();
+        }
+    }
+
+    /// Number of values at a node and below it.
+    fn count_values(&mut self, key: &Key) -> Result<u64, StoreError>
+    where
+        Self: Sized,
+    {
+        let mut count = 0;
+        in_pieces(self, None, |reader, after: Option<Key>| {
+            let mut walk = reader.values(key)?;
+            if let Some(after) = &after {
+                walk.go_behind(after)?;
+            }
+            while let Some(found) = walk.next() {
+                let (node, _) = found?;
+                count += 1;
+                if reader.has_read_much() && walk.is_between_records() {
+                    return Ok(Some(Some(node)));
+                }
+            }
+            Ok(None)
+        })
+        .map(|()| count)
+    }
+
+    /// Compares every index with the records; returns the total number of entries.
+    fn verify_indexes(&mut self) -> Result<u64, StoreError>
+    where
+        Self: Sized,
+    {
+        let reader = self.reader();
+        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
+        let mut count = 0;
+        for index in &catalogue.indexes {
+            count += index::verify(self, index)?;
+        }
+        Ok(count)
+    }
+
+    /// Whether so much of what has been read is in memory that a long read should pause until its caller has called
+    /// [`Read::forget_read`]. Never in a folder, where nothing is kept.
+    fn has_read_much(&self) -> bool {
+        self.reader().transaction.has_read_much()
+    }
+
+    /// Frees the memory of what has been read, which a snapshot or transaction of a database keeps, if it is much. The
+    /// state stays. A [`Reader`] frees nothing, because others may read through the same snapshot.
+    fn forget_read(&mut self);
+
     /// Longest value or document that may be written, and the usual bound for [`Read::document_within`].
     fn value_bytes_max(&self) -> usize {
         self.reader().tables.value_bytes_max
@@ -148,11 +209,72 @@ impl Read for Reader<'_> {
     fn reader(&self) -> Reader<'_> {
         *self
     }
+
+    fn forget_read(&mut self) {}
 }
 
 /// How often reads are run that are to be repeated.
 const RUNS_MAX: u32 = 3;
 const REPLAYED: &str = "only the log of a folder is replayed when it is opened";
+
+/// Reads in steps until one of them has a result. Each is told whether it is the first one; between them, what was read
+/// is forgotten.
+pub(crate) fn in_steps<T, E>(
+    read: &mut impl Read,
+    mut step: impl FnMut(&Reader<'_>, bool) -> Result<Option<T>, E>,
+) -> Result<T, E> {
+    let mut is_first = true;
+    loop {
+        if let Some(result) = step(&read.reader(), is_first)? {
+            return Ok(result);
+        }
+        is_first = false;
+        read.forget_read();
+    }
+}
+
+/// Runs a long read in pieces, between which it forgets what it has read. Each gets the position at which it begins
+/// and returns that of the next one.
+pub(crate) fn in_pieces<P, E>(
+    read: &mut impl Read,
+    first: P,
+    mut piece: impl FnMut(&Reader<'_>, P) -> Result<Option<P>, E>,
+) -> Result<(), E> {
+    let mut next = Some(first);
+    while let Some(from) = next {
+        next = piece(&read.reader(), from)?;
+        read.forget_read();
+    }
+    Ok(())
+}
+
+/// Passes the records of a table from a key on to a function, in pieces, until it returns false.
+pub(crate) fn each_record<E: From<StoreError>>(
+    read: &mut impl Read,
+    table: engine::Table,
+    from: &[u8],
+    mut visit: impl FnMut(&Reader<'_>, engine::Record<'_>) -> Result<bool, E>,
+) -> Result<(), E> {
+    in_pieces(read, from.to_vec(), |reader, from| {
+        let cursor = reader.transaction.cursor(table)?;
+        let mut found = cursor.seek(engine::Seek::AtLeast, &from)?;
+        while let Some(record) = found {
+            if !visit(reader, record)? {
+                break;
+            }
+            if reader.has_read_much() {
+                return Ok(Some(key_after(record.0)));
+            }
+            found = cursor.next()?;
+        }
+        Ok(None)
+    })
+}
+
+/// The first key after this one.
+pub(crate) fn key_after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
 
 /// A read-only view of one state of the store.
 #[derive(Debug)]
@@ -176,11 +298,6 @@ impl Snapshot {
             .expect("a snapshot lasts until it is dropped")
     }
 
-    /// Frees the memory of what has been read, which a snapshot of a database keeps.
-    pub(crate) fn forget_read(&mut self) {
-        self.transaction_mut().forget_read();
-    }
-
     /// Takes the snapshot now, if that has not happened yet.
     pub(crate) fn take(&self) -> Result<(), StoreError> {
         self.transaction().take()
@@ -199,10 +316,18 @@ impl Snapshot {
     /// Runs reads, again on a later state if another commit came between the first ones, or a connection was lost: a
     /// store in a database then answers a single read with a single statement.
     pub fn run<T, E>(&mut self, mut question: impl FnMut(&Reader<'_>) -> Result<T, E>) -> Result<T, E> {
+        self.run_in_steps(|reader, _| question(reader).map(Some))
+    }
+
+    /// As [`Snapshot::run`] with [`in_steps`].
+    pub(crate) fn run_in_steps<T, E>(
+        &mut self,
+        mut step: impl FnMut(&Reader<'_>, bool) -> Result<Option<T>, E>,
+    ) -> Result<T, E> {
         self.transaction_mut().set_repeatable(true);
         let mut runs = 1;
         loop {
-            let outcome = question(&self.reader());
+            let outcome = in_steps(self, &mut step);
             let transaction = self.transaction_mut();
             if runs == RUNS_MAX || !transaction.must_repeat() {
                 transaction.set_repeatable(false);
@@ -240,6 +365,10 @@ impl Read for Snapshot {
             transaction: self.transaction(),
             tables: self.shared.tables,
         }
+    }
+
+    fn forget_read(&mut self) {
+        self.transaction_mut().forget_read();
     }
 }
 
@@ -289,6 +418,10 @@ impl Read for Transaction {
             transaction: &self.work,
             tables: self.tables,
         }
+    }
+
+    fn forget_read(&mut self) {
+        self.work.forget_read();
     }
 }
 
@@ -653,6 +786,7 @@ impl Transaction {
                 reason: TRANSACTION_FULL,
             });
         }
+        self.work.forget_read();
         let outcome = change(&mut self.work, self.tables);
         // Invalid input is detected before anything is changed.
         self.broken = outcome.as_ref().is_err_and(|error| !error.is_input());

@@ -106,6 +106,7 @@ pub(crate) struct Database {
     /// The URL without the password.
     pub(crate) address: String,
     reader_age_max: Duration,
+    reader_bytes_max: usize,
     /// Lets the threads of this process write in the order of arrival.
     gate: Gate,
     /// The metadata as of the commit that last changed it.
@@ -207,6 +208,7 @@ impl Database {
             statements: Statements::new(&address.schema, locks::LEASE.as_secs(), options.reader_age_max),
             address: address.to_string(),
             reader_age_max: options.reader_age_max,
+            reader_bytes_max: options.reader_bytes_max,
             gate: Gate::default(),
             meta: Mutex::default(),
             seen: AtomicU64::new(0),
