@@ -11,7 +11,7 @@ use forebay_records::{
     tql::{Budget, Execution, Progress, Statement, Timing, change},
 };
 use forebay_store::{
-    Durability, Key, Options, Store,
+    Durability, Key, Options, Read as _, Store,
     index::{Definition, parse_field},
 };
 
@@ -118,7 +118,7 @@ impl House {
         let statement = Arc::new(Statement::read(statement.as_bytes(), &self.settings)?);
         let mut out = Vec::new();
         if statement.only_reads() {
-            let snapshot = self.store.snapshot()?;
+            let mut snapshot = self.store.snapshot()?;
             let mut execution = Execution::new(
                 &statement,
                 &self.settings,
@@ -126,7 +126,9 @@ impl House {
                 permission,
                 self.now_ms.get(),
             )?;
-            while execution.step(&snapshot, budget, &mut out)? == Progress::More {}
+            while execution.step(&snapshot, budget, &mut out)? == Progress::More {
+                snapshot.forget_read();
+            }
         } else {
             self.store.transact(|transaction| {
                 let mut begun = false;
