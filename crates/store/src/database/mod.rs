@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use crate::{error::StoreError, opening::Options, sys::Gate};
 use connections::{CONNECTIONS_MAX, Connections, Lease, STATEMENT_MAX};
 use error::{failed, is_broken, is_read_only};
-use sql::{BEGIN_WRITING, Statements, number};
+use sql::{BEGIN_WRITING, IN_ORDER, Statements, number};
 use transaction::Head;
 
 pub(crate) use cursor::Cursor;
@@ -257,6 +257,8 @@ impl Database {
                 }
                 Err(_) => {}
             }
+            // Without it, reading is only slower.
+            let _ = lease.run_all(&[(IN_ORDER, &[])]);
             // Another process that creates the same may make some of these fail; the next round shows what there is.
             let created = self.statements.create.iter().map(|text| {
                 let made = lease.run_all(&[(text, &[])]);

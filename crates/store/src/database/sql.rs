@@ -51,6 +51,9 @@ pub(super) struct LockStatements {
     pub(super) extend: String,
 }
 
+/// Has YugabyteDB keep tables in the order of their keys, in which they are read.
+pub(super) const IN_ORDER: &str =
+    "select set_config(name, 'off', false) from pg_settings where name = 'yb_use_hash_splitting_by_default'";
 /// One state for all statements. `CockroachDB` has `serializable` instead, unless it is told otherwise.
 pub(super) const BEGIN_READING: &str = "begin transaction isolation level repeatable read read only";
 /// Where the database has a stronger level instead, a transaction that has waited for the write lock conflicts with the
@@ -79,9 +82,6 @@ impl Statements {
         let lease = format!("clock_timestamp() + interval '{lock_seconds} seconds'");
         Self {
             create: vec![
-                // Ranges of keys are read in their order, which YugabyteDB otherwise does not keep.
-                "select set_config(name, 'off', false) from pg_settings where name = 'yb_use_hash_splitting_by_default'"
-                    .to_owned(),
                 format!("create schema if not exists \"{schema}\""),
                 format!(
                     "create table if not exists \"{schema}\".entries (key bytea primary key, value bytea not null)"
