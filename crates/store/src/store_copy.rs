@@ -10,8 +10,9 @@ use crate::{
     engine::Table,
     error::StoreError,
     index::CATALOGUE,
+    read::{Read as _, each_record},
     store::Store,
-    transaction::{Read as _, Snapshot, Transaction, each_record},
+    transaction::{Snapshot, Transaction},
     tree::Tables,
 };
 

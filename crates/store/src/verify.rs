@@ -10,7 +10,8 @@ use crate::{
     index::{self, Catalogue},
     json,
     key::{Key, decode, subscript_length, within},
-    transaction::{Read as _, Snapshot, each_record},
+    read::{Read as _, each_record},
+    transaction::Snapshot,
     tree::{Defined, Reader, Record},
 };
 

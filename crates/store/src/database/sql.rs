@@ -51,7 +51,7 @@ pub(super) struct LockStatements {
     pub(super) extend: String,
 }
 
-/// Has YugabyteDB keep tables in the order of their keys, in which they are read.
+/// Has `YugabyteDB` keep tables in the order of their keys, in which they are read.
 pub(super) const IN_ORDER: &str =
     "select set_config(name, 'off', false) from pg_settings where name = 'yb_use_hash_splitting_by_default'";
 /// One state for all statements. `CockroachDB` has `serializable` instead, unless it is told otherwise.

@@ -28,7 +28,7 @@ pub use transactions::Begin;
 pub use value::Value;
 
 use crate::{
-    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, transaction::in_steps,
+    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, read::in_steps,
     tree::read::Reader,
 };
 use path::Paths;

@@ -25,7 +25,7 @@ use crate::{
     error::StoreError,
     json::{self, Json},
     key::{Key, decode, within},
-    transaction::{Read, each_record},
+    read::{Read, each_record},
     tree::{Reader, Tables, read::Range},
 };
 

@@ -8,7 +8,7 @@ use crate::{
     index::Definition,
     json,
     key::{ABOVE_CHILDREN, Key, subscript_length, within},
-    transaction::{Read, each_record, in_pieces},
+    read::{Read, each_record, in_pieces},
     tree::{Reader, Record},
 };
 

@@ -18,7 +18,7 @@ pub use error::{LineError, TransferError};
 pub use import::{ImportOptions, import};
 pub use zwr::reference;
 
-use crate::{error::StoreError, key::Key, transaction::Read};
+use crate::{error::StoreError, key::Key, read::Read};
 
 use item::Content;
 

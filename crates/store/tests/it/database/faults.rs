@@ -288,9 +288,9 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
 const LOSE_REQUEST: u8 = 1;
 /// The connection breaks when the server has committed.
 pub(super) const LOSE_ANSWER: u8 = 2;
-/// The server runs each write transaction on a snapshot, as YugabyteDB does unless it is told otherwise.
+/// The server runs each write transaction on a snapshot, as `YugabyteDB` does unless it is told otherwise.
 const SNAPSHOTS: u8 = 3;
-/// The server commits and says that it does not know whether it has, as CockroachDB may.
+/// The server commits and says that it does not know whether it has, as `CockroachDB` may.
 const UNSURE: u8 = 4;
 const MARKER: &[u8] = b"the marker";
 const READ_COMMITTED: &[u8] = b"begin transaction isolation level read committed";
