@@ -137,8 +137,8 @@ pub trait Read {
                 if !visit(self, child)? {
                     return Ok(());
                 }
+                self.forget_read();
             }
-            self.forget_read();
         }
     }
 

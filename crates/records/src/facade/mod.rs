@@ -341,7 +341,7 @@ impl Records {
         Ok(kind.filter(|kind| self.reach.check(kind, Action::Read).is_ok()))
     }
 
-    /// A page of the records of a kind, in the form of [`List::write`].
+    /// A page of the records of a kind, in the form of [`List::begin`].
     pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         let mut begun = None;

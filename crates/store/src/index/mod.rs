@@ -290,8 +290,8 @@ fn enter_all(transaction: &mut Transaction, tables: Tables, index: &Index) -> Re
             key.push_encoded(record)?;
             let found = entries(&Reader { transaction, tables }, index, &key)?;
             enter(transaction, tables, index, &Entries::default(), &found)?;
+            transaction.forget_read();
         }
-        transaction.forget_read();
     }
 }
 

@@ -7,11 +7,11 @@ use std::{
 };
 
 use forebay_records::{
-    Everything, Permission, RecordsError, Settings, create,
+    Everything, List, Permission, RecordsError, Reference, Settings, create,
     tql::{Budget, Execution, Progress, Statement, Timing, change},
 };
 use forebay_store::{
-    Durability, Key, Options, Read as _, Store,
+    Durability, Key, Options, Read, Store,
     index::{Definition, parse_field},
 };
 
@@ -150,6 +150,18 @@ impl House {
         }
         Ok(String::from_utf8(out).unwrap())
     }
+}
+
+/// Writes a page; returns its last reference if more records follow.
+pub(crate) fn whole_page(
+    list: List,
+    read: &impl Read,
+    now_ms: u64,
+    out: &mut Vec<u8>,
+) -> Result<Option<Reference>, RecordsError> {
+    let mut page = list.begin(read, usize::MAX, now_ms)?;
+    while page.step(read, None, out)? {}
+    Ok(page.next())
 }
 
 /// The results of a statement.

@@ -8,7 +8,7 @@ use forebay_records::{
 };
 use forebay_store::{Key, Options, Read, StoreError, Transaction, facade::Session};
 
-use super::house::{House, NOW_MS};
+use super::house::{House, NOW_MS, whole_page};
 
 /// Allows writes to `Article` only.
 struct Articles;
@@ -315,7 +315,7 @@ fn lists_are_in_the_order_of_references_page_by_page() {
     let page = |list: List| {
         let (mut out, mut in_steps) = (Vec::new(), Vec::new());
         let mut page = list.clone().begin(&snapshot, usize::MAX, NOW_MS).unwrap();
-        let next = list.write(&snapshot, usize::MAX, NOW_MS, &mut out).unwrap();
+        let next = whole_page(list, &snapshot, NOW_MS, &mut out).unwrap();
         // A step whose time is over before it begins still examines one record.
         while page.step(&snapshot, Some(Instant::now()), &mut in_steps).unwrap() {}
         assert_eq!((&in_steps, page.next()), (&out, next));
@@ -388,7 +388,7 @@ fn lists_are_in_the_order_of_references_page_by_page() {
             size,
             ..list.clone()
         };
-        let outcome = list.write(&snapshot, usize::MAX, NOW_MS, &mut Vec::new());
+        let outcome = whole_page(list, &snapshot, NOW_MS, &mut Vec::new());
         let refused = matches!(outcome, Err(RecordsError::PageMax { max: 100_000, .. }));
         assert_eq!(refused, is_refused, "{outcome:?}");
     }
