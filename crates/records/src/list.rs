@@ -52,21 +52,8 @@ pub(crate) fn references<'r, R: Read>(
 }
 
 impl List {
-    /// Writes the page as a JSON array: references, or `{"id":11,"data":{...}}` for each record. A page ends early when
-    /// it becomes long. Returns the last reference if more records follow.
-    pub fn write(
-        self,
-        read: &impl Read,
-        bytes_max: usize,
-        now_ms: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Reference>, RecordsError> {
-        let mut page = self.begin(read, bytes_max, now_ms)?;
-        while page.step(read, None, out)? {}
-        Ok(page.next())
-    }
-
-    /// Starts a page that is written step by step.
+    /// Starts a page, which is written step by step as a JSON array: references, or `{"id":11,"data":{...}}` for each
+    /// record. A page ends early when it becomes long.
     pub fn begin(self, read: &impl Read, bytes_max: usize, now_ms: u64) -> Result<Page, RecordsError> {
         let skipped = self.page.saturating_mul(self.size);
         if skipped > PASSED_OVER_MAX {
@@ -115,7 +102,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Continues until the page is complete or `until` has passed; `false` once it is complete.
+    /// Continues until the page is complete, `until` has passed, or [`Read::has_read_much`]; `false` once it is
+    /// complete.
     pub fn step(
         &mut self,
         read: &impl Read,
@@ -144,7 +132,7 @@ impl Page {
                     return Ok(false);
                 }
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if read.has_read_much() || until.is_some_and(|until| Instant::now() >= until) {
                 self.written += out.len() - start;
                 return Ok(true);
             }

@@ -135,7 +135,12 @@ impl Transaction {
         }
     }
 
-    /// Frees the memory of what has been read.
+    /// Whether what has been read takes so much memory that [`Transaction::forget_read`] frees it.
+    pub(crate) fn has_read_much(&self) -> bool {
+        matches!(self, Self::Database(transaction) if transaction.has_read_much())
+    }
+
+    /// Frees the memory of what has been read, if it is much.
     pub(crate) fn forget_read(&mut self) {
         if let Self::Database(transaction) = self {
             transaction.forget_read();

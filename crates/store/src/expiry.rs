@@ -18,8 +18,8 @@ use crate::{
     engine::{Seek, Transaction},
     error::StoreError,
     key::{Key, within},
+    read::Read as _,
     store::{Shared, Store},
-    transaction::Read as _,
     tree::Tables,
 };
 

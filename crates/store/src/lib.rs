@@ -28,6 +28,7 @@ pub mod key;
 mod locks;
 mod opening;
 mod patch;
+mod read;
 mod recovery;
 mod store;
 mod store_copy;
@@ -48,9 +49,10 @@ pub use folder::Exposed;
 pub use key::{Key, KeyError, Subscript};
 pub use locks::Locks;
 pub use opening::{Options, VALUE_BYTES_LIMIT};
+pub use read::Read;
 pub use store::{Stats, Store};
 pub use store_copy::{Copied, copy_store};
-pub use transaction::{Read, Snapshot, Transaction};
+pub use transaction::{Snapshot, Transaction};
 pub use tree::{
     Defined,
     document::{Document, DocumentWalk},

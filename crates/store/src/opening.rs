@@ -55,6 +55,8 @@ pub struct Options {
     pub readers_max: u32,
     /// Longest time that one snapshot may be read from. While it lasts, space cannot be reused.
     pub reader_age_max: Duration,
+    /// In a database: most bytes that a snapshot or transaction keeps of what it has read. Long reads keep a small part of that.
+    pub reader_bytes_max: usize,
     /// Longest document or value, in bytes of JSON; [`VALUE_BYTES_LIMIT`] at most.
     pub value_bytes_max: usize,
     /// Longest subtree, in bytes of text, that is stored as one record. Affects performance only.
@@ -76,6 +78,7 @@ impl Default for Options {
             map_max: 64 << 30,
             readers_max: 1024,
             reader_age_max: Duration::from_mins(1),
+            reader_bytes_max: 1 << 30,
             value_bytes_max: 64 << 20,
             pack_bytes_max: 2048,
             durability: Durability::Group,
@@ -99,6 +102,7 @@ impl Options {
                 map_max,
                 readers_max,
                 reader_age_max,
+                reader_bytes_max,
                 value_bytes_max,
                 pack_bytes_max,
                 durability,
@@ -111,6 +115,7 @@ impl Options {
                 ("map_max", map_max.to_string()),
                 ("readers_max", readers_max.to_string()),
                 ("reader_age_max", format!("{reader_age_max:?}")),
+                ("reader_bytes_max", reader_bytes_max.to_string()),
                 ("value_bytes_max", value_bytes_max.to_string()),
                 ("pack_bytes_max", pack_bytes_max.to_string()),
                 ("durability", format!("{durability:?}").to_lowercase()),

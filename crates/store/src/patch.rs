@@ -1,11 +1,7 @@
 //! In-place JSON Merge Patch (RFC 7396): nodes that the patch does not name are neither read nor written.
 
 use crate::{
-    error::StoreError,
-    json::Json,
-    key::Key,
-    transaction::{Read, Transaction},
-    tree::write::check_paths,
+    error::StoreError, json::Json, key::Key, read::Read, transaction::Transaction, tree::write::check_paths,
 };
 
 impl Transaction {

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use crate::{
     durability::Durability,
-    engine::{Seek, Table},
+    engine::Table,
     error::StoreError,
     index::CATALOGUE,
+    read::{Read as _, each_record},
     store::Store,
-    transaction::{Read as _, Snapshot, Transaction},
+    transaction::{Snapshot, Transaction},
     tree::Tables,
 };
 
@@ -169,23 +170,16 @@ fn read_part(
     table: Table,
     from: &[u8],
 ) -> Result<(Vec<Owned>, Option<Vec<u8>>), StoreError> {
-    let mut part = Vec::new();
-    let mut next = None;
-    let reader = snapshot.reader();
-    let cursor = reader.transaction.cursor(table)?;
-    let mut found = cursor.seek(Seek::AtLeast, from)?;
-    let mut bytes = 0;
-    while let Some((key, value)) = found {
+    let (mut part, mut next, mut bytes) = (Vec::new(), None, 0);
+    each_record(snapshot, table, from, |_, (key, value)| {
         if bytes > PART_BYTES {
             next = Some(key.to_vec());
-            break;
+            return Ok(false);
         }
         bytes += key.len() + value.len();
         part.push((key.to_vec(), value.to_vec()));
-        found = cursor.next()?;
-    }
-    drop(cursor);
-    snapshot.forget_read();
+        Ok::<_, StoreError>(true)
+    })?;
     Ok((part, next))
 }
 

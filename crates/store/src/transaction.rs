@@ -1,6 +1,6 @@
 //! Snapshots and transactions: the handles that users of a store read and write through.
 
-use std::{borrow::Cow, marker::PhantomData, mem, sync::Arc};
+use std::{marker::PhantomData, mem, sync::Arc};
 
 use crate::{
     changes::{End, Journal, JournalMark, Kind, Operation},
@@ -8,147 +8,14 @@ use crate::{
     engine,
     error::{StoreError, TRANSACTION_FULL},
     expiry,
-    index::{self, Catalogue, Definition, Place, Query, QueryWalk, Reach, Upkeep},
-    key::{Key, Subscript},
+    index::{Catalogue, Definition, Reach, Upkeep},
+    key::Key,
     opening::VALUE_BYTES_LIMIT,
+    read::{Read, in_steps},
     store::Shared,
     sys,
-    tree::{
-        Defined, Reader, Tables,
-        document::Document,
-        read::{ChildWalk, GlobalWalk, Range, ValueWalk},
-        write::Writer,
-    },
+    tree::{Reader, Tables, write::Writer},
 };
-
-/// Reads of one state of the tree: that of a snapshot, or of a transaction including its own changes.
-pub trait Read {
-    /// Low-level reader of the state.
-    fn reader(&self) -> Reader<'_>;
-
-    /// The node's own value as canonical JSON: a scalar, `{}` or `[]`. `None` when it has none.
-    fn get(&self, key: &Key) -> Result<Option<&[u8]>, StoreError> {
-        self.reader().get(key)
-    }
-
-    /// Whether the node has a value, and whether it has children.
-    fn defined(&self, key: &Key) -> Result<Defined, StoreError> {
-        self.reader().defined(key)
-    }
-
-    /// Whether the node is an array: its children are elements, or it is `[]`.
-    fn is_array(&self, key: &Key) -> Result<bool, StoreError> {
-        self.reader().is_array(key)
-    }
-
-    /// The first child after `after`, which need not exist; `None` starts at the beginning.
-    fn next(&self, key: &Key, after: Option<&Subscript>) -> Result<Option<Subscript>, StoreError> {
-        self.reader().next(key, after)
-    }
-
-    /// The last child before `before`, which need not exist; `None` starts at the end.
-    fn previous(&self, key: &Key, before: Option<&Subscript>) -> Result<Option<Subscript>, StoreError> {
-        self.reader().previous(key, before)
-    }
-
-    /// Subscripts of the children, in order.
-    fn children(&self, key: &Key, range: Range) -> Result<ChildWalk<'_>, StoreError> {
-        self.reader().children(key, range)
-    }
-
-    /// The subtree as canonical JSON; `None` when the node does not exist. The value of a node with children is left out.
-    fn document(&self, key: &Key) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
-        self.reader().document_text(key)
-    }
-
-    /// As [`Read::document`], but fails with [`StoreError::ValueTooLong`] if the document has to be assembled and
-    /// becomes longer than `bytes_max`.
-    fn document_within(&self, key: &Key, bytes_max: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
-        self.reader().document_within(key, bytes_max)
-    }
-
-    /// As [`Read::document_within`], assembled step by step by the caller, for long documents. Containers nested deeper
-    /// than `depth` are empty.
-    fn document_walk(
-        &self,
-        key: &Key,
-        depth: usize,
-        bytes_max: usize,
-    ) -> Result<Option<Document<'_>>, StoreError> {
-        self.reader().document_walk(key, depth, bytes_max)
-    }
-
-    /// All nodes with a value in the subtree, depth first.
-    fn values(&self, key: &Key) -> Result<ValueWalk<'_>, StoreError> {
-        self.reader().values(key)
-    }
-
-    /// Subscripts of the records that match a query, in index order.
-    fn query(&self, index: &str, query: &Query) -> Result<QueryWalk<'_>, StoreError> {
-        self.query_behind(index, query, Place::default())
-    }
-
-    /// As [`Read::query`], starting after a position that another walk of the same query has reached.
-    fn query_behind(&self, index: &str, query: &Query, place: Place) -> Result<QueryWalk<'_>, StoreError> {
-        QueryWalk::new(&self.reader(), index, query, place)
-    }
-
-    /// Definitions of all indexes.
-    fn indexes(&self) -> Result<Vec<Definition>, StoreError> {
-        let reader = self.reader();
-        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
-        Ok(catalogue
-            .indexes
-            .iter()
-            .map(|index| index.definition.clone())
-            .collect())
-    }
-
-    /// Compares every index with the records; returns the total number of entries.
-    fn verify_indexes(&self) -> Result<u64, StoreError> {
-        let reader = self.reader();
-        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
-        let mut count = 0;
-        for index in &catalogue.indexes {
-            count += index::verify(&reader, index)?;
-        }
-        Ok(count)
-    }
-
-    /// The node's own expiry time, in milliseconds since 1970 UTC.
-    fn expires(&self, key: &Key) -> Result<Option<u64>, StoreError> {
-        let reader = self.reader();
-        expiry::of(reader.transaction, reader.tables, key)
-    }
-
-    /// The earliest expiry time of the node and those above it, in milliseconds since 1970 UTC.
-    fn ends(&self, key: &Key) -> Result<Option<u64>, StoreError> {
-        let reader = self.reader();
-        expiry::of_path(reader.transaction, reader.tables, key)
-    }
-
-    /// Whether any node that expires by `by_ms` has not been removed yet.
-    fn is_due(&self, by_ms: u64) -> Result<bool, StoreError> {
-        let reader = self.reader();
-        Ok(expiry::due(reader.transaction, reader.tables, by_ms)?.is_some())
-    }
-
-    /// Longest value or document that may be written, and the usual bound for [`Read::document_within`].
-    fn value_bytes_max(&self) -> usize {
-        self.reader().tables.value_bytes_max
-    }
-
-    /// Names of all globals that are not empty, starting with `from`.
-    fn globals(&self, from: &str) -> Result<GlobalWalk<'_>, StoreError> {
-        self.reader().globals(from)
-    }
-}
-
-impl Read for Reader<'_> {
-    fn reader(&self) -> Reader<'_> {
-        *self
-    }
-}
 
 /// How often reads are run that are to be repeated.
 const RUNS_MAX: u32 = 3;
@@ -176,11 +43,6 @@ impl Snapshot {
             .expect("a snapshot lasts until it is dropped")
     }
 
-    /// Frees the memory of what has been read, which a snapshot of a database keeps.
-    pub(crate) fn forget_read(&mut self) {
-        self.transaction_mut().forget_read();
-    }
-
     /// Takes the snapshot now, if that has not happened yet.
     pub(crate) fn take(&self) -> Result<(), StoreError> {
         self.transaction().take()
@@ -199,10 +61,18 @@ impl Snapshot {
     /// Runs reads, again on a later state if another commit came between the first ones, or a connection was lost: a
     /// store in a database then answers a single read with a single statement.
     pub fn run<T, E>(&mut self, mut question: impl FnMut(&Reader<'_>) -> Result<T, E>) -> Result<T, E> {
+        self.run_in_steps(|reader, _| question(reader).map(Some))
+    }
+
+    /// As [`Snapshot::run`] with [`in_steps`].
+    pub(crate) fn run_in_steps<T, E>(
+        &mut self,
+        mut step: impl FnMut(&Reader<'_>, bool) -> Result<Option<T>, E>,
+    ) -> Result<T, E> {
         self.transaction_mut().set_repeatable(true);
         let mut runs = 1;
         loop {
-            let outcome = question(&self.reader());
+            let outcome = in_steps(self, &mut step);
             let transaction = self.transaction_mut();
             if runs == RUNS_MAX || !transaction.must_repeat() {
                 transaction.set_repeatable(false);
@@ -240,6 +110,10 @@ impl Read for Snapshot {
             transaction: self.transaction(),
             tables: self.shared.tables,
         }
+    }
+
+    fn forget_read(&mut self) {
+        self.transaction_mut().forget_read();
     }
 }
 
@@ -289,6 +163,10 @@ impl Read for Transaction {
             transaction: &self.work,
             tables: self.tables,
         }
+    }
+
+    fn forget_read(&mut self) {
+        self.work.forget_read();
     }
 }
 
@@ -653,6 +531,7 @@ impl Transaction {
                 reason: TRANSACTION_FULL,
             });
         }
+        self.work.forget_read();
         let outcome = change(&mut self.work, self.tables);
         // Invalid input is detected before anything is changed.
         self.broken = outcome.as_ref().is_err_and(|error| !error.is_input());

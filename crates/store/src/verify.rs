@@ -6,13 +6,13 @@
 //! exactly the entries that the records require, and expiry times are consistent in both tables.
 
 use crate::{
-    engine::{Seek, Transaction},
     error::StoreError,
     index::{self, Catalogue},
     json,
     key::{Key, decode, subscript_length, within},
-    transaction::{Read as _, Snapshot},
-    tree::{Defined, Reader, Record, Tables},
+    read::{Read as _, each_record},
+    transaction::Snapshot,
+    tree::{Defined, Reader, Record},
 };
 
 /// Most problems that are described; all are counted.
@@ -46,46 +46,32 @@ impl Report {
 
 /// Reads one state of the store. `progress` is called for every record. Damage is reported in the result; an error
 /// means that the store could not be read at all.
-pub fn verify(snapshot: &Snapshot, progress: &mut dyn FnMut(&Report)) -> Result<Report, StoreError> {
-    let reader = snapshot.reader();
-    let mut walk = Walk {
-        transaction: reader.transaction,
-        tables: reader.tables,
-        report: Report::default(),
-        last: Vec::new(),
-        pack: None,
-        arrays: Vec::new(),
-    };
-    let cursor = reader.transaction.cursor(reader.tables.nodes)?;
-    let mut found = cursor.seek(Seek::AtLeast, &[]);
-    loop {
-        match found {
-            Ok(Some((key, stored))) => {
-                walk.record(key, stored);
-                progress(&walk.report);
-            }
-            Ok(None) => break,
-            // Pages after this one cannot be reached.
-            Err(StoreError::Damaged { what } | StoreError::Engine { text: what, .. }) => {
-                let place = format!("after {}", place(&walk.last));
-                walk.report.problem(&place, &what);
-                break;
-            }
-            Err(error) => return Err(error),
+pub fn verify(snapshot: &mut Snapshot, progress: &mut dyn FnMut(&Report)) -> Result<Report, StoreError> {
+    let mut walk = Walk::default();
+    let nodes = snapshot.reader().tables.nodes;
+    let read = each_record(snapshot, nodes, &[], |reader, (key, stored)| {
+        walk.record(reader, key, stored);
+        progress(&walk.report);
+        Ok(true)
+    });
+    match read {
+        // Pages after this one cannot be reached.
+        Err(StoreError::Damaged { what } | StoreError::Engine { text: what, .. }) => {
+            let place = format!("after {}", place(&walk.last));
+            walk.report.problem(&place, &what);
         }
-        found = cursor.next();
+        read => read?,
     }
     walk.close_arrays(&[]);
     if walk.report.problem_count == 0 {
-        walk.indexes(&reader)?;
-        walk.times(&reader)?;
+        walk.indexes(snapshot)?;
+        walk.times(snapshot)?;
     }
     Ok(walk.report)
 }
 
-struct Walk<'t> {
-    transaction: &'t Transaction,
-    tables: Tables,
+#[derive(Default)]
+struct Walk {
     report: Report,
     /// Previous key.
     last: Vec<u8>,
@@ -102,8 +88,8 @@ struct Array {
     count: usize,
 }
 
-impl Walk<'_> {
-    fn record(&mut self, key: &[u8], stored: &[u8]) {
+impl Walk {
+    fn record(&mut self, reader: &Reader<'_>, key: &[u8], stored: &[u8]) {
         self.report.records += 1;
         self.report.bytes += (key.len() + stored.len()) as u64;
         let place = place(key);
@@ -116,7 +102,7 @@ impl Walk<'_> {
             self.report.globals += 1;
         }
         self.last = key.to_vec();
-        match self.transaction.get(self.tables.nodes, key) {
+        match reader.transaction.get(reader.tables.nodes, key) {
             Ok(Some(again)) if again == stored => {}
             Ok(_) => self.report.problem(&place, "it cannot be found by its key"),
             Err(error) => self.report.problem(&place, &error.to_string()),
@@ -174,8 +160,9 @@ impl Walk<'_> {
         }
     }
 
-    fn indexes(&mut self, reader: &Reader<'_>) -> Result<(), StoreError> {
-        let catalogue = match Catalogue::read(self.transaction, self.tables) {
+    fn indexes(&mut self, snapshot: &mut Snapshot) -> Result<(), StoreError> {
+        let reader = snapshot.reader();
+        let catalogue = match Catalogue::read(reader.transaction, reader.tables) {
             Err(StoreError::Damaged { what }) => {
                 self.report.problem("the store", &what);
                 return Ok(());
@@ -183,7 +170,7 @@ impl Walk<'_> {
             outcome => outcome?,
         };
         for index in &catalogue.indexes {
-            match index::verify(reader, index) {
+            match index::verify(snapshot, index) {
                 Err(StoreError::Damaged { what } | StoreError::Index { reason: what, .. }) => {
                     let place = index.definition.records.to_string();
                     self.report.problem(&place, &what);
@@ -195,11 +182,10 @@ impl Walk<'_> {
     }
 
     /// Checks that every expiring node exists and is listed under its time, and nothing else is listed.
-    fn times(&mut self, reader: &Reader<'_>) -> Result<(), StoreError> {
-        let cursor = self.transaction.cursor(self.tables.expiry)?;
+    fn times(&mut self, snapshot: &mut Snapshot) -> Result<(), StoreError> {
+        let tables = snapshot.reader().tables;
         let mut count = 0_u64;
-        let mut found = cursor.seek(Seek::AtLeast, &[])?;
-        while let Some((key, at)) = found {
+        each_record(snapshot, tables.expiry, &[], |reader, (key, at)| {
             count += 1;
             let place = place(key);
             let there = Key::from_stored(key)
@@ -209,20 +195,18 @@ impl Walk<'_> {
                 self.report
                     .problem(&place, "a time is kept for it, but there is no such node");
             }
-            let due = self.transaction.get(self.tables.due, &[at, key].concat())?;
+            let due = reader.transaction.get(tables.due, &[at, key].concat())?;
             if due.is_none() {
                 self.report
                     .problem(&place, "it is to end at a time, and is not found by that time");
             }
-            found = cursor.next()?;
-        }
-        let cursor = self.transaction.cursor(self.tables.due)?;
+            Ok::<_, StoreError>(true)
+        })?;
         let mut due = 0;
-        found = cursor.seek(Seek::AtLeast, &[])?;
-        while found.is_some() {
+        each_record(snapshot, tables.due, &[], |_, _| {
             due += 1;
-            found = cursor.next()?;
-        }
+            Ok::<_, StoreError>(true)
+        })?;
         if due != count {
             let what = format!("{count} nodes are to end at a time, and {due} are found by their times");
             self.report.problem("the store", &what);

@@ -186,15 +186,29 @@ impl Records {
         let statement = Statement::read(statement, &self.settings).map_err(RecordsError::from)?;
         if statement.only_reads() {
             let statement = Arc::new(statement);
-            session.look(|reader, out| -> Result<(), FacadeError> {
-                let mut execution =
-                    Execution::new(&statement, &self.settings, reader, &self.reach, now_ms())?;
+            let (mut begun, mut until) = (None, None);
+            session.look_in_steps(|reader, is_first, out| -> Result<_, FacadeError> {
+                if is_first {
+                    begun = None;
+                    until = self.reach.look_max.map(|max| Instant::now() + max);
+                }
+                let execution = match &mut begun {
+                    Some(execution) => execution,
+                    None => begun.insert(Execution::new(
+                        &statement,
+                        &self.settings,
+                        reader,
+                        &self.reach,
+                        now_ms(),
+                    )?),
+                };
                 let budget = Budget {
-                    until: self.reach.look_max.map(|max| Instant::now() + max),
+                    until,
                     ..Budget::WHOLE
                 };
                 match execution.step(reader, budget, out)? {
-                    Progress::Done => Ok(()),
+                    Progress::Done => Ok(Some(())),
+                    Progress::More if reader.has_read_much() => Ok(None),
                     Progress::More => Err(for_others()),
                 }
             })?;
@@ -327,13 +341,20 @@ impl Records {
         Ok(kind.filter(|kind| self.reach.check(kind, Action::Read).is_ok()))
     }
 
-    /// A page of the records of a kind, in the form of [`List::write`].
+    /// A page of the records of a kind, in the form of [`List::begin`].
     pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
-        session.look(|reader, out| -> Result<(), FacadeError> {
-            list.clone()
-                .write(reader, reader.value_bytes_max(), now_ms(), out)?;
-            Ok(())
+        let mut begun = None;
+        session.look_in_steps(|reader, is_first, out| -> Result<_, FacadeError> {
+            if is_first {
+                begun = None;
+            }
+            let page = match &mut begun {
+                Some(page) => page,
+                None => begun.insert(list.clone().begin(reader, reader.value_bytes_max(), now_ms())?),
+            };
+            let is_complete = !page.step(reader, None, out)?;
+            Ok(is_complete.then_some(()))
         })?;
         Ok(session.answered())
     }

@@ -180,7 +180,7 @@ impl<P: Permission> Changer<'_, P> {
 
     /// Up to `max` matching records; `check` may reject the number of parts found so far.
     fn find(
-        &self,
+        &mut self,
         plan: &Plan,
         max: u64,
         check: impl Fn(u64) -> Result<(), RecordsError>,
@@ -194,6 +194,7 @@ impl<P: Permission> Changer<'_, P> {
             self.check_time()?;
             for reference in &batch {
                 self.check_time()?;
+                self.transaction.forget_read();
                 examined += 1;
                 if examined > self.settings.examined_max {
                     return Err(RecordsError::ExaminedMax {

@@ -129,7 +129,7 @@ impl Execution {
         self.plan.is_indexed()
     }
 
-    /// Executes a step and appends its output. After an error, the output so far is not a valid answer.
+    /// Executes a step, at most until [`Read::has_read_much`], and appends its output. After an error, the output so far is not a valid answer.
     pub fn step(
         &mut self,
         read: &impl Read,
@@ -158,7 +158,7 @@ impl Execution {
             let is_late = |until| Instant::now() >= until;
             if looked >= budget.records
                 || out.len() - written >= budget.bytes
-                || looked > 0 && budget.until.is_some_and(is_late)
+                || looked > 0 && (read.has_read_much() || budget.until.is_some_and(is_late))
             {
                 return Ok(Progress::More);
             }

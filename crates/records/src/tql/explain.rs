@@ -47,7 +47,8 @@ impl Count {
                 break;
             }
             looked += BATCH as u64;
-            if looked >= budget.records || budget.until.is_some_and(|until| Instant::now() >= until) {
+            let is_late = budget.until.is_some_and(|until| Instant::now() >= until);
+            if looked >= budget.records || is_late || read.has_read_much() {
                 return Ok(Progress::More);
             }
         }

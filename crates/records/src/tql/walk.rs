@@ -145,12 +145,17 @@ impl Walk {
                     At::After(reference) => Some(reference),
                     At::Begin | At::Place(_) => None,
                 };
-                for reference in references(read, &there.key, after)?.take(max) {
-                    found.push(reference?);
-                }
-                match found.last() {
-                    Some(last) if found.len() == max => self.at = At::After(*last),
-                    _ => self.next_kind(),
+                let mut references = references(read, &there.key, after)?;
+                loop {
+                    let Some(reference) = references.next().transpose()? else {
+                        self.next_kind();
+                        break;
+                    };
+                    found.push(reference);
+                    if found.len() == max || read.has_read_much() {
+                        self.at = At::After(reference);
+                        break;
+                    }
                 }
             }
             Access::Lookups(lookups) => {

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_store::{DocumentWalk, Snapshot, StoreError};
+use forebay_store::{DocumentWalk, Read as _, Snapshot, StoreError};
 use tokio::task::yield_now;
 
 use crate::failure::Refusal;
@@ -95,6 +95,7 @@ pub(crate) struct DocumentPieces {
 
 impl Pieces for DocumentPieces {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        self.snapshot.forget_read();
         let until = Instant::now() + PIECE_TIME;
         Ok(put_nodes(&mut self.walk, &self.snapshot, usize::MAX, until, out)?)
     }

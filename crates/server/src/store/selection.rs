@@ -6,7 +6,7 @@ use forebay_records::{
     Permission, Settings,
     tql::{Budget, Execution, Progress, Statement},
 };
-use forebay_store::Snapshot;
+use forebay_store::{Read as _, Snapshot};
 
 use super::{OpenStore, PIECE_TIME, Pieces, StreamPermit, lifetime::now_ms};
 use crate::failure::Refusal;
@@ -53,6 +53,7 @@ impl Selection {
 impl Pieces for Selection {
     /// Executes the next slice. A statement that needs more than one keeps its snapshot, for which it needs one of few permits.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        self.snapshot.forget_read();
         let part = Budget {
             records: PART_RECORDS,
             bytes: self.part_bytes,

@@ -8,7 +8,7 @@ use forebay_records::{
     Action, INDENT_MAX, List, Page, Permission as _, RecordsError, Reference, Settings, check_kind,
     check_record, find, indented, is_name, kind_of,
 };
-use forebay_store::{Snapshot, StoreError};
+use forebay_store::{Read as _, Snapshot, StoreError};
 
 use super::{
     End, Request,
@@ -254,6 +254,7 @@ struct ListReading {
 
 impl Pieces for ListReading {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        self.snapshot.forget_read();
         let until = Instant::now() + PIECE_TIME;
         Ok(self.page.step(&self.snapshot, Some(until), out)?)
     }

@@ -103,7 +103,11 @@ impl DatabaseError {
             // It is prepared anew when the transaction is run again.
             _ if error.is_stale() => Self::Conflict { reason },
             // 25P03: the transaction was idle for too long.
-            Code::State(state) if state == "25P03" || state.starts_with("57P") || state.starts_with("08") => {
+            Code::State(state)
+                if matches!(state, "25P03" | UNSURE)
+                    || state.starts_with("57P")
+                    || state.starts_with("08") =>
+            {
                 Self::Unreachable { reason }
             }
             Code::Unreachable | Code::Broken => Self::Unreachable { reason },
@@ -118,10 +122,13 @@ impl DatabaseError {
     }
 }
 
-/// Whether the connection ended during a statement, so that its effect is unknown.
+/// The database does not know whether it has executed a statement: `statement_completion_unknown`.
+const UNSURE: &str = "40003";
+
+/// Whether the connection ended during a statement, or the database lost sight of it, so that its effect is unknown.
 pub(super) fn is_broken(error: &PgError) -> bool {
     match error {
-        PgError::Server(error) => error.is_fatal,
+        PgError::Server(error) => error.is_fatal || error.code == UNSURE,
         PgError::Broken { .. } | PgError::Protocol { .. } => true,
         PgError::TimedOut { what, .. } => *what == Stage::Statement,
         _ => false,

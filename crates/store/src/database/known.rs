@@ -10,6 +10,8 @@ use std::{
 use elsa::FrozenVec;
 use forebay_pg::Row;
 
+pub(super) use crate::read::key_after as after;
+
 /// Records that have been read, and the ranges of keys in which there are no others.
 #[derive(Default)]
 pub(super) struct Known {
@@ -177,9 +179,4 @@ impl Index {
         let within = (Bound::Included(from), Bound::Excluded(to));
         which(&mut self.keys.range::<[u8], _>(within)).map(|(_, at)| *at)
     }
-}
-
-/// The first key after this one.
-pub(super) fn after(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }

@@ -21,6 +21,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -28,9 +29,9 @@ use forebay_pg::{PgError, Row, Rows, ServerUrl};
 use parking_lot::Mutex;
 
 use crate::{error::StoreError, opening::Options, sys::Gate};
-use connections::{CONNECTIONS_MAX, Connections, Lease};
+use connections::{CONNECTIONS_MAX, Connections, Lease, STATEMENT_MAX};
 use error::{failed, is_broken, is_read_only};
-use sql::{BEGIN_WRITING, Statements, number};
+use sql::{BEGIN_WRITING, IN_ORDER, Statements, number};
 use transaction::Head;
 
 pub(crate) use cursor::Cursor;
@@ -48,6 +49,8 @@ const SCHEMA: &str = "forebay";
 const SCHEMA_BYTES_MAX: usize = 63;
 /// How often the tables are created anew because another process was doing the same.
 const CREATE_MAX: usize = 10;
+/// Pause after a conflict.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 /// Largest [`Options::value_bytes_max`] of a store in a database.
 pub(crate) const VALUE_BYTES_LIMIT: usize = 64 << 20;
 
@@ -106,6 +109,7 @@ pub(crate) struct Database {
     /// The URL without the password.
     pub(crate) address: String,
     reader_age_max: Duration,
+    reader_bytes_max: usize,
     /// Lets the threads of this process write in the order of arrival.
     gate: Gate,
     /// The metadata as of the commit that last changed it.
@@ -207,6 +211,7 @@ impl Database {
             statements: Statements::new(&address.schema, locks::LEASE.as_secs(), options.reader_age_max),
             address: address.to_string(),
             reader_age_max: options.reader_age_max,
+            reader_bytes_max: options.reader_bytes_max,
             gate: Gate::default(),
             meta: Mutex::default(),
             seen: AtomicU64::new(0),
@@ -252,6 +257,8 @@ impl Database {
                 }
                 Err(_) => {}
             }
+            // Without it, reading is only slower.
+            let _ = lease.run_all(&[(IN_ORDER, &[])]);
             // Another process that creates the same may make some of these fail; the next round shows what there is.
             let created = self.statements.create.iter().map(|text| {
                 let made = lease.run_all(&[(text, &[])]);
@@ -295,13 +302,14 @@ impl Database {
         Ok(Transaction::writing(self, lease, head))
     }
 
-    /// Runs the first statements of a transaction, or one by itself. A connection that has broken while it was idle is
-    /// replaced by another one.
+    /// Runs the first statements of a transaction, or one by itself: again if they conflict with others, and if the
+    /// connection has broken while it was idle, on another one.
     fn run_anywhere(
         &self,
         statements: &[(&str, &[Option<&[u8]>])],
     ) -> Result<(Vec<Rows>, Lease), DatabaseError> {
         let mut replaced = 0;
+        let until = Instant::now() + STATEMENT_MAX;
         loop {
             let mut lease = self.connections.take()?;
             match lease.run_all(statements) {
@@ -310,6 +318,10 @@ impl Database {
                     if lease.is_reused && replaced < CONNECTIONS_MAX && may_succeed_elsewhere(&error) =>
                 {
                     replaced += 1;
+                }
+                Err(error) if is_conflict(&error) && Instant::now() < until => {
+                    drop(lease);
+                    thread::sleep(CONFLICT_PAUSE);
                 }
                 Err(error) => return Err(DatabaseError::of(&error)),
             }
@@ -387,6 +399,10 @@ fn is_raced(error: &PgError) -> bool {
 /// Whether the first statements of a transaction may succeed on another connection, or once they are prepared anew.
 fn may_succeed_elsewhere(error: &PgError) -> bool {
     (is_broken(error) && !is_late(error)) || is_read_only(error) || error.is_stale()
+}
+
+fn is_conflict(error: &PgError) -> bool {
+    matches!(DatabaseError::of(error), DatabaseError::Conflict { .. })
 }
 
 fn is_late(error: &PgError) -> bool {

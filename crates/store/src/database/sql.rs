@@ -51,8 +51,14 @@ pub(super) struct LockStatements {
     pub(super) extend: String,
 }
 
-pub(super) const BEGIN_READING: &str = "begin isolation level repeatable read read only";
-pub(super) const BEGIN_WRITING: &str = "begin isolation level read committed";
+/// Has `YugabyteDB` keep tables in the order of their keys, in which they are read.
+pub(super) const IN_ORDER: &str =
+    "select set_config(name, 'off', false) from pg_settings where name = 'yb_use_hash_splitting_by_default'";
+/// One state for all statements. `CockroachDB` has `serializable` instead, unless it is told otherwise.
+pub(super) const BEGIN_READING: &str = "begin transaction isolation level repeatable read read only";
+/// Where the database has a stronger level instead, a transaction that has waited for the write lock conflicts with the
+/// one that had it, and is begun again.
+pub(super) const BEGIN_WRITING: &str = "begin transaction isolation level read committed";
 
 impl Statements {
     /// `lock_seconds`: how long a lock lasts that its owner does not extend. `reader_age_max`: how long a snapshot may be
@@ -155,7 +161,8 @@ impl Statements {
                  where log_bytes <= (select log_bytes from \"{schema}\".state where id = 1) - $1)"
             ),
             locks: LockStatements {
-                gate: format!("select id from \"{schema}\".state where id = 2 for update"),
+                // A change, so that who has waited for it conflicts, unless the next statement sees what was waited for.
+                gate: format!("update \"{schema}\".state set sequence = sequence + 1 where id = 2"),
                 expire: format!("delete from \"{schema}\".locks where until < now()"),
                 conflicts: format!(
                     "select name from \"{schema}\".locks where owner <> $1::bigint and \

@@ -27,8 +27,8 @@ use super::{
 };
 use crate::{engine::Record, error::StoreError};
 
-/// Most bytes that one transaction may read: all of them stay in memory.
-const READ_BYTES_MAX: usize = 1 << 30;
+/// Part of [`crate::Options::reader_bytes_max`] from which on what has been read is forgotten, where that is possible.
+const KEPT_PART: usize = 16;
 /// Records of the metadata that one statement reads, which are all.
 const META_MAX: u64 = 16;
 /// Nodes whose surroundings one statement reads.
@@ -262,9 +262,14 @@ impl Transaction {
         self.is_repeated = false;
     }
 
-    /// Frees the memory of what has been read.
+    pub(crate) fn has_read_much(&self) -> bool {
+        self.known.bytes() > self.database.reader_bytes_max / KEPT_PART
+    }
+
     pub(crate) fn forget_read(&mut self) {
-        self.known.clear();
+        if self.has_read_much() {
+            self.known.clear();
+        }
     }
 
     /// Refreshes a snapshot to the latest state.
@@ -390,9 +395,9 @@ impl Transaction {
             .map(|row| Stored { row, column })
             .collect();
         let bytes: usize = records.iter().map(|stored| stored.value().len()).sum();
-        if self.known.bytes() + bytes > READ_BYTES_MAX {
+        if self.known.bytes() + bytes > self.database.reader_bytes_max {
             return Err(StoreError::Full {
-                reason: "one snapshot or transaction can read 1 GiB",
+                reason: "what one step of a snapshot or transaction reads from a database stays in memory, at most 1 GiB",
             });
         }
         // A long value is left out, unless its record was asked for alone: the range ends before it.

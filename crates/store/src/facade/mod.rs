@@ -28,7 +28,8 @@ pub use transactions::Begin;
 pub use value::Value;
 
 use crate::{
-    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader,
+    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, read::in_steps,
+    tree::read::Reader,
 };
 use path::Paths;
 
@@ -376,12 +377,21 @@ impl Session {
         &mut self,
         mut question: impl FnMut(&Reader<'_>, &mut Vec<u8>) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.look_in_steps(|reader, _, out| question(reader, out).map(Some))
+    }
+
+    /// As [`Session::look`], for reads that may be long: the function is called until it returns a result, and told
+    /// whether it is to begin. A step should end once [`Read::has_read_much`].
+    pub fn look_in_steps<T, E: From<SessionError>>(
+        &mut self,
+        mut step: impl FnMut(&Reader<'_>, bool, &mut Vec<u8>) -> Result<Option<T>, E>,
+    ) -> Result<T, E> {
         let out = &mut self.out;
         out.clear();
         if out.capacity() > OUT_BYTES_KEPT {
             *out = Vec::new();
         }
-        match &self.state {
+        match &mut self.state {
             State::Apart => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
                 let mut snapshot = match self.latest.take() {
@@ -391,18 +401,24 @@ impl Session {
                     }
                     None => store.later_snapshot().map_err(SessionError::from)?,
                 };
-                let answer = snapshot.run(|reader| {
-                    out.clear();
-                    question(reader, out)
+                let answer = snapshot.run_in_steps(|reader, is_first| {
+                    if is_first {
+                        out.clear();
+                    }
+                    step(reader, is_first, out)
                 })?;
                 snapshot.rest().map_err(SessionError::from)?;
                 self.latest = Some(snapshot);
                 Ok(answer)
             }
             State::Writing { transaction, .. } | State::Held { transaction, .. } => {
-                question(&transaction.reader(), out)
+                transaction.forget_read();
+                in_steps(&mut **transaction, |reader, is_first| step(reader, is_first, out))
             }
-            State::Looking { snapshot, .. } => question(&snapshot.reader(), out),
+            State::Looking { snapshot, .. } => {
+                snapshot.forget_read();
+                in_steps(&mut **snapshot, |reader, is_first| step(reader, is_first, out))
+            }
         }
     }
 

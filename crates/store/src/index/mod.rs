@@ -25,7 +25,8 @@ use crate::{
     error::StoreError,
     json::{self, Json},
     key::{Key, decode, within},
-    tree::{Reader, Tables},
+    read::{Read, each_record},
+    tree::{Reader, Tables, read::Range},
 };
 
 pub(crate) use entries::{Entries, entries};
@@ -278,43 +279,47 @@ fn clear(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result
 
 /// Adds all existing records to an empty index.
 fn enter_all(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result<(), StoreError> {
-    let mut last = None;
+    let mut range = Range::default();
     loop {
-        let reader = Reader { transaction, tables };
-        let Some(record) = reader.next(&index.definition.records, last.as_ref())? else {
+        let batch = Reader { transaction, tables }.next_children(&index.definition.records, &mut range)?;
+        if batch.is_empty() {
             return Ok(());
-        };
-        let mut key = index.definition.records.clone();
-        key.push_encoded(&record)?;
-        let found = entries(&reader, index, &key)?;
-        enter(transaction, tables, index, &Entries::default(), &found)?;
-        last = Some(record);
+        }
+        for record in &batch {
+            let mut key = index.definition.records.clone();
+            key.push_encoded(record)?;
+            let found = entries(&Reader { transaction, tables }, index, &key)?;
+            enter(transaction, tables, index, &Entries::default(), &found)?;
+            transaction.forget_read();
+        }
     }
 }
 
 /// Compares an index with the records; returns the number of its entries.
-pub(crate) fn verify(reader: &Reader<'_>, index: &Index) -> Result<u64, StoreError> {
+pub(crate) fn verify(read: &mut impl Read, index: &Index) -> Result<u64, StoreError> {
     let damaged = |what: &str| StoreError::Damaged {
         what: format!("index `{}` {what}", index.definition.name),
     };
     let mut expected = 0;
-    for record in reader.children(&index.definition.records, crate::tree::read::Range::default())? {
+    read.each_child(&index.definition.records, |read, record| {
         let mut key = index.definition.records.clone();
-        key.push_encoded(&record?)?;
-        for entry in entries(reader, index, &key)?.keys {
+        key.push_encoded(record)?;
+        let reader = read.reader();
+        for entry in entries(&reader, index, &key)?.keys {
             expected += 1;
             if reader.transaction.get(reader.tables.index, &entry)?.is_none() {
                 return Err(damaged(&format!("has no entry for {key}")));
             }
         }
-    }
-    let cursor = reader.transaction.cursor(reader.tables.index)?;
+        Ok(true)
+    })?;
     let mut count = 0;
-    let mut found = cursor.seek(Seek::AtLeast, &index.prefix())?;
-    while found.is_some_and(|(entry, _)| entry.starts_with(&index.prefix())) {
-        count += 1;
-        found = cursor.next()?;
-    }
+    let table = read.reader().tables.index;
+    each_record(read, table, &index.prefix(), |_, (entry, _)| {
+        let is_of_index = entry.starts_with(&index.prefix());
+        count += u64::from(is_of_index);
+        Ok::<_, StoreError>(is_of_index)
+    })?;
     if count != expected {
         return Err(damaged(&format!(
             "has {count} entries, and the records ask for {expected}"

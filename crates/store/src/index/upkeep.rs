@@ -110,12 +110,14 @@ impl<'c> Upkeep<'c> {
                 if alone {
                     enter(transaction, tables, index, before, &after)?;
                 }
+                transaction.forget_read();
             }
             // A record may have got a value that another one gave up, so all removals come before the first addition.
             // Each record's entries are computed twice, because remembering them would take unbounded memory.
             for (record, before) in records.iter().filter(|_| !alone) {
                 let after = entries(&Reader { transaction, tables }, index, record)?;
                 enter(transaction, tables, index, before, &after)?;
+                transaction.forget_read();
             }
         }
         Ok(())

@@ -5,12 +5,7 @@ use std::{
     io::{BufRead, Read as _},
 };
 
-use crate::{
-    durability::Durability,
-    key::Key,
-    store::Store,
-    transaction::{Read as _, Transaction},
-};
+use crate::{durability::Durability, key::Key, read::Read as _, store::Store, transaction::Transaction};
 
 use super::{Format, LineError, Progress, TransferError, item::Content, ndjson, zwr};
 

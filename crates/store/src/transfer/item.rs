@@ -8,6 +8,7 @@ use crate::{
     index::Definition,
     json,
     key::{ABOVE_CHILDREN, Key, subscript_length, within},
+    read::{Read, each_record, in_pieces},
     tree::{Reader, Record},
 };
 
@@ -34,24 +35,54 @@ pub(super) type Emit<'e> = dyn FnMut(&Key, Content<'_>) -> Result<(), TransferEr
 /// Emits a subtree depth first. A subtree whose document is at most `document_bytes_max` long is emitted as a whole,
 /// unless a node in it has a value besides children, which documents leave out.
 pub(super) fn walk(
-    reader: Reader<'_>,
+    read: &mut impl Read,
     root: &Key,
     document_bytes_max: usize,
     emit: &mut Emit<'_>,
 ) -> Result<(), TransferError> {
-    let cursor = reader.transaction.cursor(reader.tables.nodes)?;
-    let mut found = cursor.seek(Seek::AtLeast, root.as_bytes())?;
-    if !found.is_some_and(|(key, _)| within(key, root.as_bytes())) {
+    let reader = read.reader();
+    let first = reader
+        .transaction
+        .cursor(reader.tables.nodes)?
+        .seek(Seek::AtLeast, root.as_bytes())?;
+    if !first.is_some_and(|(key, _)| within(key, root.as_bytes())) {
         // Nothing is stored at this node, but it may lie within a pack.
         return match reader.document_text(root)? {
             Some(text) => expand(root, &text, document_bytes_max, emit),
             None => Ok(()),
         };
     }
-    // Path lengths of the subtrees that are being emitted piece by piece, and the path they are prefixes of.
-    let mut open: Vec<usize> = Vec::new();
-    let mut path: Vec<u8> = Vec::new();
+    let mut open = Open::default();
+    in_pieces(read, root.as_bytes().to_vec(), |reader, from| {
+        walk_piece(reader, root, &from, document_bytes_max, &mut open, emit)
+    })
+}
+
+/// The subtrees that are being emitted node by node.
+#[derive(Default)]
+struct Open {
+    /// The last path.
+    path: Vec<u8>,
+    /// Lengths of the prefixes of it that lead to these subtrees.
+    lengths: Vec<usize>,
+}
+
+/// Emits a piece of a subtree, from a key on; returns where the next one begins.
+fn walk_piece(
+    reader: &Reader<'_>,
+    root: &Key,
+    from: &[u8],
+    document_bytes_max: usize,
+    Open { path, lengths: open }: &mut Open,
+    emit: &mut Emit<'_>,
+) -> Result<Option<Vec<u8>>, TransferError> {
+    let cursor = reader.transaction.cursor(reader.tables.nodes)?;
+    let mut found = cursor.seek(Seek::AtLeast, from)?;
     'records: while let Some((key, stored)) = found.filter(|(key, _)| within(key, root.as_bytes())) {
+        // Each piece emits something.
+        if key != from && reader.has_read_much() {
+            return Ok(Some(key.to_vec()));
+        }
         while open.last().is_some_and(|length| !within(key, &path[..*length])) {
             open.pop();
         }
@@ -88,24 +119,23 @@ pub(super) fn walk(
         }
         found = following;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Emits the expiry times of a subtree.
-pub(super) fn times(reader: Reader<'_>, root: &Key, emit: &mut Emit<'_>) -> Result<(), TransferError> {
-    let cursor = reader.transaction.cursor(reader.tables.expiry)?;
-    let mut found = cursor.seek(Seek::AtLeast, root.as_bytes())?;
-    while let Some((key, at)) = found.filter(|(key, _)| within(key, root.as_bytes())) {
-        if let Ok(at) = at.try_into() {
+pub(super) fn times(read: &mut impl Read, root: &Key, emit: &mut Emit<'_>) -> Result<(), TransferError> {
+    let expiry = read.reader().tables.expiry;
+    each_record(read, expiry, root.as_bytes(), |_, (key, at)| {
+        let is_within = within(key, root.as_bytes());
+        if let (true, Ok(at)) = (is_within, at.try_into()) {
             emit(&Key::from_encoded(key), Content::Expires(u64::from_be_bytes(at)))?;
         }
-        found = cursor.next()?;
-    }
-    Ok(())
+        Ok(is_within)
+    })
 }
 
 /// The document of a stored subtree, if it is short enough and complete.
-fn gather(reader: Reader<'_>, root: &[u8], bytes_max: usize) -> Result<Option<Vec<u8>>, StoreError> {
+fn gather(reader: &Reader<'_>, root: &[u8], bytes_max: usize) -> Result<Option<Vec<u8>>, StoreError> {
     if bytes_max == 0 {
         return Ok(None);
     }

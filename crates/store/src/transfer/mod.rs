@@ -18,7 +18,7 @@ pub use error::{LineError, TransferError};
 pub use import::{ImportOptions, import};
 pub use zwr::reference;
 
-use crate::{key::Key, transaction::Read};
+use crate::{error::StoreError, key::Key, read::Read};
 
 use item::Content;
 
@@ -73,7 +73,7 @@ pub struct Progress {
 /// Writes subtrees as lines; without `roots`, all globals followed by the indexes. `progress` is called after every
 /// line.
 pub fn export(
-    read: &impl Read,
+    read: &mut impl Read,
     roots: &[Key],
     options: &ExportOptions,
     out: &mut dyn Write,
@@ -102,7 +102,7 @@ pub fn export(
             0
         }
     };
-    let mut subtree = |root: &Key| {
+    let mut subtree = |read: &mut _, root: &Key| {
         let mut emit = |key: &Key, content: Content<'_>| {
             match options.format {
                 Format::Ndjson => ndjson::write(key, &content, &mut line),
@@ -110,14 +110,18 @@ pub fn export(
             }
             put(&mut line)
         };
-        item::walk(read.reader(), root, document_bytes_max, &mut emit)?;
+        item::walk(read, root, document_bytes_max, &mut emit)?;
         // After the nodes themselves, because writing a node clears its expiry time.
-        item::times(read.reader(), root, &mut emit)
+        item::times(read, root, &mut emit)
     };
-    roots.iter().try_for_each(&mut subtree)?;
+    for root in roots {
+        subtree(read, root)?;
+    }
     if roots.is_empty() {
-        for global in read.globals("")? {
-            subtree(&Key::global(&global?)?)?;
+        let mut last = String::new();
+        while let Some(global) = next_global(read, &last)? {
+            subtree(read, &Key::global(&global)?)?;
+            last = global;
         }
         for index in read.indexes()? {
             if options.format == Format::Ndjson {
@@ -132,4 +136,12 @@ pub fn export(
     }
     out.flush().map_err(TransferError::Write)?;
     Ok(so_far)
+}
+
+/// The first global after another one, or after an empty name.
+fn next_global(read: &impl Read, last: &str) -> Result<Option<String>, StoreError> {
+    let mut globals = read.globals(last)?;
+    globals
+        .find(|found| !found.as_ref().is_ok_and(|name| name == last))
+        .transpose()
 }

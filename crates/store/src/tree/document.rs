@@ -7,7 +7,7 @@ use crate::{
     error::StoreError,
     json,
     key::{Key, decode, subscript_length, within},
-    transaction::Read,
+    read::Read,
 };
 
 use super::{

@@ -11,6 +11,9 @@ use crate::{
 
 use super::{Defined, Record, Tables};
 
+/// Children that long reads take at a time.
+const CHILDREN_MAX: usize = 1024;
+
 /// A state of the tree: that of a snapshot, or of a write transaction including its own changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'t> {
@@ -210,6 +213,22 @@ impl<'t> Reader<'t> {
         })
     }
 
+    /// The next children in a range, which then begins after them: at most [`CHILDREN_MAX`], and fewer once much has been
+    /// read.
+    pub(crate) fn next_children(&self, key: &Key, range: &mut Range) -> Result<Vec<Subscript>, StoreError> {
+        let mut found = Vec::new();
+        for child in self.children(key, range.clone())? {
+            found.push(child?);
+            if found.len() == CHILDREN_MAX || self.transaction.has_read_much() {
+                break;
+            }
+        }
+        if let Some(last) = found.last() {
+            range.from = Bound::Excluded(last.clone());
+        }
+        Ok(found)
+    }
+
     /// Iterates over all nodes with a value in the subtree, depth first in collation order.
     pub(crate) fn values(&self, key: &Key) -> Result<ValueWalk<'t>, StoreError> {
         let cursor = self.cursor()?;
@@ -383,6 +402,21 @@ pub struct ValueWalk<'t> {
     pending: Vec<(Key, &'t [u8])>,
     begin: bool,
     over: bool,
+}
+
+impl ValueWalk<'_> {
+    /// Whether the next node is in a record of its own.
+    pub(crate) fn is_between_records(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Goes on behind the last node that another walk of the same subtree has reached in a record.
+    pub(crate) fn go_behind(&mut self, node: &Key) -> Result<(), StoreError> {
+        self.pending.clear();
+        // Nothing is stored below a pack, so this is its record or that of the node itself.
+        self.begin = false;
+        self.cursor.seek(Seek::AtMost, node.as_bytes()).map(drop)
+    }
 }
 
 impl<'t> Iterator for ValueWalk<'t> {

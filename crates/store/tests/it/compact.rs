@@ -78,8 +78,8 @@ fn now(folder: &Path) -> Result<Compacted, StoreError> {
 fn check_whole(folder: &Path, expected: &[u8], sequence: u64, what: &str) {
     let store = open(folder);
     assert!(document(&store) == expected, "{what}");
-    let snapshot = store.snapshot().unwrap();
-    let report = verify(&snapshot, &mut |_| ()).unwrap();
+    let mut snapshot = store.snapshot().unwrap();
+    let report = verify(&mut snapshot, &mut |_| ()).unwrap();
     assert_eq!(report.problems, [""; 0], "{what}");
     assert_eq!(snapshot.sequence().unwrap(), sequence, "{what}");
     write(&store, &["more"], "1", Durability::Group);

@@ -32,4 +32,5 @@ mod database {
     mod copy;
     mod faults;
     mod leases;
+    mod long_reads;
 }

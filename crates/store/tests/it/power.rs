@@ -44,7 +44,7 @@ pub(super) fn round(store: &Store, number: usize, durability: Durability) {
 
 /// Checks that everything is readable and consistent; returns the number of rounds.
 pub(super) fn check(store: &Store) -> usize {
-    let snapshot = store.snapshot().unwrap();
+    let mut snapshot = store.snapshot().unwrap();
     for value in snapshot.values(&key(&[])).unwrap() {
         value.unwrap();
     }

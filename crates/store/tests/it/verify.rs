@@ -34,8 +34,8 @@ fn verified(folder: &Path) -> Result<verify::Report, StoreError> {
         ..Options::default()
     };
     let store = Store::open(folder, &options)?;
-    let snapshot = store.snapshot()?;
-    verify::verify(&snapshot, &mut |_| ())
+    let mut snapshot = store.snapshot()?;
+    verify::verify(&mut snapshot, &mut |_| ())
 }
 
 pub(crate) fn flip(folder: &Path, at: usize, bit: u8) {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use forebay_store::{Key, Range, Read, Snapshot};
+use forebay_store::{Key, Read, Snapshot, StoreError};
 
 use crate::output::{self, OutputError};
 
@@ -44,9 +44,8 @@ pub(super) struct Ls {
 }
 
 pub(super) fn tree(arguments: &Tree) -> anyhow::Result<()> {
-    let snapshot = arguments.data.read()?.snapshot()?;
+    let mut snapshot = arguments.data.read()?.snapshot()?;
     let mut tree = Printed {
-        snapshot: &snapshot,
         out: output::stream(),
         depth: arguments.depth,
         left: arguments.limit,
@@ -54,12 +53,11 @@ pub(super) fn tree(arguments: &Tree) -> anyhow::Result<()> {
     match &arguments.path {
         Some(key) => {
             there(&snapshot, key)?;
-            tree.node(key, &key.to_string(), 0)?;
+            tree.node(&mut snapshot, key, &key.to_string(), 0)?;
         }
         None => {
-            for name in snapshot.globals("")? {
-                let name = name?;
-                if !tree.node(&Key::global(&name)?, &format!("^{name}"), 0)? {
+            for name in globals(&snapshot, usize::MAX)? {
+                if !tree.node(&mut snapshot, &Key::global(&name)?, &format!("^{name}"), 0)? {
                     break;
                 }
             }
@@ -75,26 +73,25 @@ pub(super) fn tree(arguments: &Tree) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Printed<'s, W> {
-    snapshot: &'s Snapshot,
+struct Printed<W> {
     out: W,
     depth: usize,
     left: u64,
 }
 
-impl<W: std::io::Write> Printed<'_, W> {
+impl<W: std::io::Write> Printed<W> {
     /// Prints a node and its descendants; `false` when the limit was reached.
-    fn node(&mut self, key: &Key, name: &str, level: usize) -> anyhow::Result<bool> {
+    fn node(&mut self, snapshot: &mut Snapshot, key: &Key, name: &str, level: usize) -> anyhow::Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }
         self.left -= 1;
-        let defined = self.snapshot.defined(key)?;
+        let defined = snapshot.defined(key)?;
         let mut line = format!("{}{name}", "  ".repeat(level));
-        if defined.children && self.snapshot.is_array(key)? {
+        if defined.children && snapshot.is_array(key)? {
             line.push_str(" []");
         }
-        if let Some(value) = self.snapshot.get(key)? {
+        if let Some(value) = snapshot.get(key)? {
             let value = String::from_utf8_lossy(value);
             line.push_str(" = ");
             line.extend(value.chars().take(VALUE_SHOWN));
@@ -110,26 +107,22 @@ impl<W: std::io::Write> Printed<'_, W> {
         if !deeper {
             return Ok(true);
         }
-        for child in self.snapshot.children(key, Range::default())? {
-            let name = child?.text();
-            if !self.node(&key.child(&name)?, &path::escape(&name), level + 1)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let mut is_whole = true;
+        snapshot.each_child(key, |snapshot, child| {
+            let name = child.text();
+            is_whole = self.node(snapshot, &key.child(&name)?, &path::escape(&name), level + 1)?;
+            Ok::<_, anyhow::Error>(is_whole)
+        })?;
+        Ok(is_whole)
     }
 }
 
 pub(super) fn ls(arguments: &Ls) -> anyhow::Result<()> {
-    let snapshot = arguments.data.read()?.snapshot()?;
+    let mut snapshot = arguments.data.read()?.snapshot()?;
     let mut out = output::stream();
-    let mut put = |name: &str, key: &Key| {
+    let mut put = |snapshot: &mut Snapshot, name: &str, key: &Key| {
         let line = if arguments.count {
-            let mut count = 0_u64;
-            for value in snapshot.values(key)? {
-                value?;
-                count += 1;
-            }
+            let count = snapshot.count_values(key)?;
             writeln!(out, "{name}\t{count}")
         } else {
             writeln!(out, "{name}")
@@ -141,19 +134,28 @@ pub(super) fn ls(arguments: &Ls) -> anyhow::Result<()> {
     match &arguments.path {
         Some(key) => {
             there(&snapshot, key)?;
-            for child in snapshot.children(key, Range::default())?.take(limit) {
-                let name = child?.text();
-                put(&path::escape(&name), &key.child(&name)?)?;
-            }
+            let mut left = limit;
+            snapshot.each_child(key, |snapshot, child| {
+                if left == 0 {
+                    return Ok(false);
+                }
+                left -= 1;
+                let name = child.text();
+                put(snapshot, &path::escape(&name), &key.child(&name)?).map(|()| true)
+            })?;
         }
         None => {
-            for name in snapshot.globals("")?.take(limit) {
-                let name = name?;
-                put(&path::escape(&name), &Key::global(&name)?)?;
+            for name in globals(&snapshot, limit)? {
+                put(&mut snapshot, &path::escape(&name), &Key::global(&name)?)?;
             }
         }
     }
     Ok(out.flush().map_err(OutputError::from)?)
+}
+
+/// The names of the first globals.
+fn globals(snapshot: &Snapshot, limit: usize) -> Result<Vec<String>, StoreError> {
+    snapshot.globals("")?.take(limit).collect()
 }
 
 /// Fails if the node does not exist.

@@ -2,11 +2,18 @@
 
 use std::{io::Write as _, ops::Bound};
 
-use forebay_store::{Read as _, index::Query, json};
+use forebay_store::{
+    Read as _,
+    index::{Place, Query},
+    json,
+};
 
 use crate::output::{self, OutputError};
 
 use super::{data::Data, index, path};
+
+/// Records found at a time, before they are read.
+const RECORDS_MAX: usize = 1024;
 
 /// Print the records that an index leads to, each with its path and document; without an index, all indexes
 #[derive(Debug, clap::Args)]
@@ -40,7 +47,7 @@ pub(super) fn run(arguments: &StoreQueryArgs) -> anyhow::Result<()> {
     let Some(name) = &arguments.index else {
         return index::list(&arguments.data);
     };
-    let snapshot = arguments.data.read()?.snapshot()?;
+    let mut snapshot = arguments.data.read()?.snapshot()?;
     let indexes = snapshot.indexes()?;
     let mut out = output::stream();
     let bound = |value: &Option<String>| {
@@ -54,20 +61,36 @@ pub(super) fn run(arguments: &StoreQueryArgs) -> anyhow::Result<()> {
         to: bound(&arguments.to),
         reverse: arguments.reverse,
     };
-    let found = snapshot.query(name, &query)?;
+    let mut place = Some(Place::default());
     // The query succeeds only for an existing index.
     let records = indexes.iter().find(|index| index.name == *name);
-    for subscript in found.take(arguments.limit.unwrap_or(usize::MAX)) {
-        let subscript = subscript?.text();
-        let Some(index) = records else { break };
-        let record = index.records.child(&subscript)?;
-        let mut line = path::show(&record);
-        if !arguments.paths {
-            let document = snapshot.document(&record)?.unwrap_or_default();
-            line.push('\t');
-            line.push_str(&String::from_utf8_lossy(&document));
+    let mut left = arguments.limit.unwrap_or(usize::MAX);
+    while let Some(behind) = place.filter(|_| left > 0) {
+        let mut found = Vec::new();
+        let mut walk = snapshot.query_behind(name, &query, behind)?;
+        let is_over = loop {
+            match walk.next().transpose()? {
+                None => break true,
+                Some(subscript) => found.push(subscript.text()),
+            }
+            if found.len() == RECORDS_MAX || found.len() == left || snapshot.has_read_much() {
+                break false;
+            }
+        };
+        place = (!is_over).then(|| walk.into_place());
+        left -= found.len();
+        for subscript in found {
+            let Some(index) = records else { break };
+            let record = index.records.child(&subscript)?;
+            let mut line = path::show(&record);
+            if !arguments.paths {
+                let document = snapshot.document(&record)?.unwrap_or_default();
+                line.push('\t');
+                line.push_str(&String::from_utf8_lossy(&document));
+            }
+            writeln!(out, "{line}").map_err(OutputError::from)?;
+            snapshot.forget_read();
         }
-        writeln!(out, "{line}").map_err(OutputError::from)?;
     }
     Ok(out.flush().map_err(OutputError::from)?)
 }

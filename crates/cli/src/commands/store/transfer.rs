@@ -94,13 +94,13 @@ pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
     if arguments.nodes {
         options.document_bytes_max = 0;
     }
-    let snapshot = arguments.data.read()?.snapshot()?;
+    let mut snapshot = arguments.data.read()?.snapshot()?;
     for path in &arguments.paths {
         there(&snapshot, path)?;
     }
     let Some(file) = &arguments.to else {
         let mut out = output::stream();
-        return write(&snapshot, &arguments.paths, &options, &mut out).map(|_| ());
+        return write(&mut snapshot, &arguments.paths, &options, &mut out).map(|_| ());
     };
     // A file of that name is always a complete export.
     let mut part = file.clone().into_os_string();
@@ -111,7 +111,7 @@ pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
         move |source| StoreFailure::File { what, path, source }
     };
     let mut out = BufWriter::new(File::create(&part).map_err(failed("write", &part))?);
-    let summary = write(&snapshot, &arguments.paths, &options, &mut out).inspect_err(|_| {
+    let summary = write(&mut snapshot, &arguments.paths, &options, &mut out).inspect_err(|_| {
         let _ = fs::remove_file(&part);
     })?;
     out.get_ref().sync_all().map_err(failed("write", &part))?;
@@ -121,7 +121,7 @@ pub(super) fn export(arguments: &Export) -> anyhow::Result<()> {
 }
 
 fn write(
-    snapshot: &Snapshot,
+    snapshot: &mut Snapshot,
     paths: &[Key],
     options: &ExportOptions,
     out: &mut dyn io::Write,

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &StoreVerifyArgs) -> anyhow::Result<()> {
 pub(super) fn here(arguments: &StoreVerifyArgs) -> anyhow::Result<()> {
     let store = arguments.data.read()?;
     let file_bytes = store.stats()?.file_bytes;
-    let snapshot = store.snapshot()?;
+    let mut snapshot = store.snapshot()?;
     let mut bar = Bar::new("verify", "entries", Some(file_bytes));
     let Report {
         records,
@@ -64,7 +64,7 @@ pub(super) fn here(arguments: &StoreVerifyArgs) -> anyhow::Result<()> {
         globals,
         problem_count,
         problems,
-    } = verify(&snapshot, &mut |report| bar.at(report.records, report.bytes))?;
+    } = verify(&mut snapshot, &mut |report| bar.at(report.records, report.bytes))?;
     bar.end(records, bytes);
     let report = json!({
         "records": records,

@@ -359,7 +359,7 @@ fn check(house: &House, model: &Model) -> Result<(), TestCaseError> {
             .collect::<BTreeSet<_>>(),
         all.into_iter().collect()
     );
-    let snapshot = house.store.snapshot().unwrap();
+    let mut snapshot = house.store.snapshot().unwrap();
     snapshot.verify_indexes().unwrap();
     Ok(())
 }

@@ -5,7 +5,7 @@ use forebay_records::{
 };
 use forebay_store::Transaction;
 
-use super::house::{House, NOW_MS};
+use super::house::{House, NOW_MS, whole_page};
 
 type Change<'c> = &'c dyn Fn(&mut Transaction) -> Result<forebay_records::Written, RecordsError>;
 
@@ -51,7 +51,7 @@ fn statements_and_lists_find_a_record_until_its_time_has_come() {
                 size: 100 - 97 * page,
                 full,
             };
-            list.write(&snapshot, usize::MAX, now_ms, &mut out).unwrap();
+            whole_page(list, &snapshot, now_ms, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(page(0, false), list);

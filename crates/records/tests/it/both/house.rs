@@ -7,11 +7,11 @@ use std::{
 };
 
 use forebay_records::{
-    Everything, Permission, RecordsError, Settings, create,
+    Everything, List, Permission, RecordsError, Reference, Settings, create,
     tql::{Budget, Execution, Progress, Statement, Timing, change},
 };
 use forebay_store::{
-    Durability, Key, Options, Store,
+    Durability, Key, Options, Read, Store,
     index::{Definition, parse_field},
 };
 
@@ -118,7 +118,7 @@ impl House {
         let statement = Arc::new(Statement::read(statement.as_bytes(), &self.settings)?);
         let mut out = Vec::new();
         if statement.only_reads() {
-            let snapshot = self.store.snapshot()?;
+            let mut snapshot = self.store.snapshot()?;
             let mut execution = Execution::new(
                 &statement,
                 &self.settings,
@@ -126,7 +126,9 @@ impl House {
                 permission,
                 self.now_ms.get(),
             )?;
-            while execution.step(&snapshot, budget, &mut out)? == Progress::More {}
+            while execution.step(&snapshot, budget, &mut out)? == Progress::More {
+                snapshot.forget_read();
+            }
         } else {
             self.store.transact(|transaction| {
                 let mut begun = false;
@@ -148,6 +150,18 @@ impl House {
         }
         Ok(String::from_utf8(out).unwrap())
     }
+}
+
+/// Writes a page; returns its last reference if more records follow.
+pub(crate) fn whole_page(
+    list: List,
+    read: &impl Read,
+    now_ms: u64,
+    out: &mut Vec<u8>,
+) -> Result<Option<Reference>, RecordsError> {
+    let mut page = list.begin(read, usize::MAX, now_ms)?;
+    while page.step(read, None, out)? {}
+    Ok(page.next())
 }
 
 /// The results of a statement.

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use forebay_records::{
     Action, Denial, Everything, List, NAMES, Permission, RecordsError, Reference, Settings, create,
-    create_named, delete, find, kind_at, kinds, named, patch, replace,
+    create_named, delete, facade::Records, find, kind_at, kinds, named, patch, replace,
 };
-use forebay_store::{Key, Read, StoreError, Transaction};
+use forebay_store::{Key, Options, Read, StoreError, Transaction, facade::Session};
 
-use super::house::{House, NOW_MS};
+use super::house::{House, NOW_MS, whole_page};
 
 /// Allows writes to `Article` only.
 struct Articles;
@@ -315,7 +315,7 @@ fn lists_are_in_the_order_of_references_page_by_page() {
     let page = |list: List| {
         let (mut out, mut in_steps) = (Vec::new(), Vec::new());
         let mut page = list.clone().begin(&snapshot, usize::MAX, NOW_MS).unwrap();
-        let next = list.write(&snapshot, usize::MAX, NOW_MS, &mut out).unwrap();
+        let next = whole_page(list, &snapshot, NOW_MS, &mut out).unwrap();
         // A step whose time is over before it begins still examines one record.
         while page.step(&snapshot, Some(Instant::now()), &mut in_steps).unwrap() {}
         assert_eq!((&in_steps, page.next()), (&out, next));
@@ -388,7 +388,7 @@ fn lists_are_in_the_order_of_references_page_by_page() {
             size,
             ..list.clone()
         };
-        let outcome = list.write(&snapshot, usize::MAX, NOW_MS, &mut Vec::new());
+        let outcome = whole_page(list, &snapshot, NOW_MS, &mut Vec::new());
         let refused = matches!(outcome, Err(RecordsError::PageMax { max: 100_000, .. }));
         assert_eq!(refused, is_refused, "{outcome:?}");
     }
@@ -459,4 +459,55 @@ fn a_name_goes_with_its_record_and_leaves_nothing_behind() {
         .transact(|transaction| delete(transaction, two, &Everything, NOW_MS))
         .unwrap();
     assert_eq!((found(), names().exists()), (None, false));
+}
+
+#[test]
+fn statements_and_lists_read_more_than_a_snapshot_or_transaction_keeps() {
+    let options = Options {
+        reader_bytes_max: 100_000,
+        ..Options::default()
+    };
+    let house = House::of(Settings::default(), &options);
+    let text = "x".repeat(1000);
+    house
+        .store
+        .transact(|transaction| {
+            for n in 0..300 {
+                let document = format!(r#"{{"kind":"Note","n":{n},"text":"{text}"}}"#);
+                create(
+                    transaction,
+                    document.as_bytes(),
+                    &house.settings,
+                    &Everything,
+                    NOW_MS,
+                )?;
+            }
+            Ok::<_, RecordsError>(())
+        })
+        .unwrap();
+    let last = "WHERE EQ(kind 'Note') FILTER EQ(n 299) SELECT n";
+    let answer = house.tql(last);
+    assert!(
+        answer.starts_with(r#"{"code":0,"results":["#) && answer.contains("299"),
+        "{answer}"
+    );
+    let mut session = Session::open(house.store.path(), house.store.options()).unwrap();
+    let records = Records::new(None).unwrap();
+    assert_eq!(
+        records.tql(&mut session, last.as_bytes()).unwrap(),
+        answer.as_bytes()
+    );
+    let list = List {
+        kind: "Note".into(),
+        after: None,
+        page: 29,
+        size: 10,
+        full: false,
+    };
+    let page = records.list(&mut session, &list).unwrap();
+    assert_eq!(page, b"[291,292,293,294,295,296,297,298,299,300]");
+    assert_eq!(
+        house.tql("WHERE EQ(kind 'Note') FILTER GT(n 297) DELETE"),
+        r#"{"code":0,"deleted":[299,300]}"#
+    );
 }

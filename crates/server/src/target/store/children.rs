@@ -198,6 +198,7 @@ impl Children {
 
     /// Writes as many children, or as much of one, as a piece holds. `out` may already hold earlier ones.
     fn put_piece(&mut self, form: &Form, out: &mut Vec<u8>) -> Result<Ended, Refusal> {
+        self.snapshot.forget_read();
         let until = Instant::now() + PIECE_TIME;
         let piece_end = out.len().saturating_add(form.piece_bytes);
         let Some(mut wanted) = self.wanted.take() else {
@@ -240,7 +241,7 @@ impl Children {
                     Step::Repeated => self.repeated += 1,
                 }
             }
-            if out.len() >= piece_end || Instant::now() >= until {
+            if out.len() >= piece_end || self.snapshot.has_read_much() || Instant::now() >= until {
                 break;
             }
         }

@@ -168,7 +168,7 @@ fn one_node_that_cannot_go_keeps_no_other() {
         })
         .unwrap();
     assert_eq!(store.sweep().unwrap(), 2);
-    let snapshot = store.snapshot().unwrap();
+    let mut snapshot = store.snapshot().unwrap();
     assert!(!snapshot.defined(&key(&["earlier"])).unwrap().exists());
     assert!(!snapshot.defined(&key(&["other"])).unwrap().exists());
     assert!(snapshot.expires(&key(&["2", "a", "child"])).unwrap().unwrap() > PAST + 1);

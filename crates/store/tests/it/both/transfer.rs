@@ -127,8 +127,8 @@ fn written(pack_bytes_max: usize, writes: &[Write]) -> Opened {
 
 fn exported(store: &Store, roots: &[Key], options: &ExportOptions) -> String {
     let mut out = Vec::new();
-    let snapshot = store.snapshot().unwrap();
-    let told = transfer::export(&snapshot, roots, options, &mut out, &mut |_| ()).unwrap();
+    let mut snapshot = store.snapshot().unwrap();
+    let told = transfer::export(&mut snapshot, roots, options, &mut out, &mut |_| ()).unwrap();
     let text = text(&out);
     assert_eq!(
         (told.lines, told.bytes),
@@ -516,7 +516,7 @@ fn no_container_lies_so_deep_that_its_document_could_not_be_read_again() {
         transaction.set(&at(199), b"[]").unwrap();
         transaction.set(&at(198).child("1").unwrap(), b"{}").unwrap();
         transaction.commit(Durability::Relaxed).unwrap();
-        let report = verify::verify(&opened.store.snapshot().unwrap(), &mut |_| ()).unwrap();
+        let report = verify::verify(&mut opened.store.snapshot().unwrap(), &mut |_| ()).unwrap();
         assert_eq!(report.problems, Vec::<String>::new());
         for options in [lines_of(0), lines_of(2048), zwr()] {
             let export = exported(&opened.store, &[at(0)], &options);
@@ -538,8 +538,8 @@ fn a_global_without_a_name_in_m_is_refused() {
         .store
         .transact(|transaction| transaction.put(&Key::global("my-global")?, b"1"))
         .unwrap();
-    let snapshot = opened.store.snapshot().unwrap();
-    let error = transfer::export(&snapshot, &[], &zwr(), &mut Vec::new(), &mut |_| ()).unwrap_err();
+    let mut snapshot = opened.store.snapshot().unwrap();
+    let error = transfer::export(&mut snapshot, &[], &zwr(), &mut Vec::new(), &mut |_| ()).unwrap_err();
     assert!(
         matches!(&error, TransferError::NotAnMName { name } if name == "my-global"),
         "{error}"

@@ -50,7 +50,7 @@ fn fill(store: &Store) {
 fn exported(store: &Store) -> Vec<u8> {
     let mut out = Vec::new();
     export(
-        &store.snapshot().unwrap(),
+        &mut store.snapshot().unwrap(),
         &[],
         &ExportOptions::default(),
         &mut out,

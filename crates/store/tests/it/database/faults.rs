@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst},
     },
     thread,
+    time::Duration,
 };
 
 use forebay_store::{
@@ -211,7 +212,7 @@ fn a_statement_that_is_cancelled_while_it_waits_for_a_writer_is_late() {
 /// A proxy before a server: what it does with the connections, and how often a client has sent it something.
 #[derive(Default)]
 pub(super) struct Proxy {
-    /// 0, [`LOSE_REQUEST`] or [`LOSE_ANSWER`].
+    /// 0, [`LOSE_REQUEST`], [`LOSE_ANSWER`], [`SNAPSHOTS`] or [`UNSURE`].
     pub(super) mode: AtomicU8,
     sent: AtomicUsize,
 }
@@ -244,6 +245,12 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
                         sent.mode.store(0, SeqCst);
                         break;
                     }
+                    if sent.mode.load(SeqCst) == SNAPSHOTS {
+                        let found = buffer[..count].windows(READ_COMMITTED.len());
+                        if let Some(at) = found.clone().position(|bytes| bytes == READ_COMMITTED) {
+                            buffer[at..at + READ_COMMITTED.len()].copy_from_slice(REPEATABLE_READ);
+                        }
+                    }
                     if to.write_all(&buffer[..count]).is_err() {
                         break;
                     }
@@ -260,7 +267,13 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
                         answered.mode.store(0, SeqCst);
                         break;
                     }
-                    if back_to.write_all(&buffer[..count]).is_err() {
+                    let mut answer = buffer[..count].to_vec();
+                    if is_committed && answered.mode.load(SeqCst) == UNSURE {
+                        answered.mode.store(0, SeqCst);
+                        let name = answer.windows(7).position(|bytes| bytes == b"COMMIT\0").unwrap();
+                        answer.splice(name - 5..name + 7, unsure());
+                    }
+                    if back_to.write_all(&answer).is_err() {
                         break;
                     }
                 }
@@ -275,7 +288,54 @@ fn proxy(port: u16, state: Arc<Proxy>) -> u16 {
 const LOSE_REQUEST: u8 = 1;
 /// The connection breaks when the server has committed.
 pub(super) const LOSE_ANSWER: u8 = 2;
+/// The server runs each write transaction on a snapshot, as `YugabyteDB` does unless it is told otherwise.
+const SNAPSHOTS: u8 = 3;
+/// The server commits and says that it does not know whether it has, as `CockroachDB` may.
+const UNSURE: u8 = 4;
 const MARKER: &[u8] = b"the marker";
+const READ_COMMITTED: &[u8] = b"begin transaction isolation level read committed";
+const REPEATABLE_READ: &[u8; 48] = b"begin isolation level repeatable read           ";
+
+#[test]
+fn writers_and_locks_exclude_each_other_where_transactions_read_snapshots() {
+    let schema = Home::new();
+    let stores = [open_through(&schema), open_through(&schema)];
+    let mut locks = stores.each_ref().map(|(store, proxy)| {
+        proxy.mode.store(SNAPSHOTS, SeqCst);
+        store.locks().unwrap()
+    });
+    for _ in 0..50 {
+        thread::scope(|scope| {
+            for (store, _) in &stores {
+                scope.spawn(|| {
+                    let add = |transaction: &mut Transaction| transaction.increment(&key("count"), "1");
+                    store.transact(add).unwrap();
+                });
+            }
+        });
+        let holders = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for locks in &mut locks {
+                scope.spawn(|| {
+                    let is_holder = locks.lock(&key("a"), Some(Duration::ZERO)).unwrap();
+                    holders.fetch_add(usize::from(is_holder), SeqCst);
+                });
+            }
+        });
+        assert_eq!(holders.into_inner(), 1);
+        for locks in &mut locks {
+            locks.unlock_all().unwrap();
+        }
+    }
+    assert_eq!(value(&stores[0].0, "count").unwrap().as_deref(), Some("100"));
+}
+
+/// The message of the protocol for an error of this code.
+fn unsure() -> Vec<u8> {
+    let fields = b"SERROR\0VERROR\0C40003\0Mresult is ambiguous\0\0";
+    let length = (fields.len() as u32 + 4).to_be_bytes();
+    [b"E", &length[..], fields].concat()
+}
 
 #[test]
 fn a_connection_that_breaks_during_a_commit_leaves_no_doubt() {
@@ -293,7 +353,9 @@ fn a_connection_that_breaks_during_a_commit_leaves_no_doubt() {
     assert_eq!(write("b").unwrap(), 2);
     assert_eq!(mode.load(SeqCst), 0);
     assert!(value(&store, "b").unwrap().is_some());
+    mode.store(UNSURE, SeqCst);
     assert_eq!(write("c").unwrap(), 3);
+    assert_eq!(mode.load(SeqCst), 0);
     mode.store(LOSE_REQUEST, SeqCst);
     let lost = write("d").unwrap_err();
     assert_eq!(code_of(&lost), "database_unreachable", "{lost}");
