@@ -30,7 +30,10 @@ fn end_locks(schema: &Schema) {
 /// Numbers of the owners of locks.
 fn owners(schema: &Schema) -> Vec<i64> {
     let owners = schema.filled("select distinct owner from SCHEMA.locks");
-    let owners = Postgres::shared().admin().query(&owners, &[]).unwrap();
+    let owners = Postgres::shared()
+        .admin()
+        .query(&owners, &[])
+        .expect("the server answers");
     owners.iter().map(|owner| owner.get(0)).collect()
 }
 
