@@ -20,11 +20,13 @@ const CORES = availableParallelism();
 const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
 const LONGEST_FIRST = ['cli/it', 'python'];
-/** What no clock judges has the lowest priority, and runs on the time that others leave: beside all, or beside those that run alone. */
+/** What no clock judges has the lowest priority, and runs on the time that others leave: beside all, or beside the strict ones, which leave most. */
 const BESIDE_ALL = ['lint'];
-const BESIDE_ALONE = ['store/it, on disk', 'store/it', 'packages'];
-/** Suites that start many processes and hold them to deadlines: one at a time, those with the tightest limits last, when least runs beside. */
-const ALONE = ['testkit/it', 'node', 'bun', 'cli/it, timed', 'testkit/it, timed', 'load/it', 'bench', 'store/it, timed'];
+const BESIDE_STRICT = ['store/it, on disk', 'store/it', 'packages'];
+/** Suites that start many processes and hold them to deadlines: one at a time. */
+const ALONE = ['testkit/it', 'node', 'bun'];
+/** The same with the tightest limits, at the end. */
+const STRICT = ['cli/it, timed', 'testkit/it, timed', 'load/it', 'bench', 'store/it, timed'];
 /** Suites whose tests mostly wait for other processes: more threads than cores. */
 const WAITING = ['testkit/it', 'cli/it'];
 /** Tests of a suite that watch what reaches the disk. All others have their files in memory, where there is room for them. */
@@ -150,7 +152,7 @@ const finish = async (suite) => {
     suite.tests.push({ name: `${suite.name}: ${name}`, seconds });
     if (!passed) suite.failures.push({ name, output });
   };
-  const command = [...BESIDE_ALL, ...BESIDE_ALONE].includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
+  const command = [...BESIDE_ALL, ...BESIDE_STRICT].includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
   const { code, errors } = await run(command, { ...suite, onLine: (line) => suite.read(line, suite) });
   const used = cpu() - counted;
   counted += used;
@@ -184,17 +186,15 @@ const suites = [
   .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))
   .sort((a, b) => rank(a) - rank(b));
 const named = (names) => names.flatMap((wanted) => suites.filter(({ name }) => name === wanted));
-const queue = suites.filter(({ name }) => ![...ALONE, ...BESIDE_ALL, ...BESIDE_ALONE].includes(name));
+const queue = suites.filter(({ name }) => ![...ALONE, ...STRICT, ...BESIDE_ALL, ...BESIDE_STRICT].includes(name));
 const oneByOne = async (queue) => {
   for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
 };
 const beside = named(BESIDE_ALL).map(finish);
 await Promise.all(Array.from({ length: CORES }, () => oneByOne(queue)));
-const [first, ...alone] = named(ALONE);
-// It leaves no time to others.
-if (first) await finish(first);
-beside.push(...named(BESIDE_ALONE).map(finish));
-await oneByOne(alone);
+await oneByOne(named(ALONE));
+beside.push(...named(BESIDE_STRICT).map(finish));
+await oneByOne(named(STRICT));
 await Promise.all(beside);
 
 const slowest = suites.flatMap(({ tests }) => tests).sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);

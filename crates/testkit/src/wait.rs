@@ -7,8 +7,10 @@ use std::{
 
 /// Time limit of a wait. Long, because only a failing test ever waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Polling interval.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Polling interval, for the first looks and for all others: some states do not last, and many a test waits for seconds.
+const LOOK_EVERY: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(8)];
+/// How long the first looks go on.
+const SOON: Duration = Duration::from_millis(100);
 /// Polling interval while a load runs: polling must not become a load of its own.
 const WATCH_EVERY: Duration = Duration::from_millis(5);
 
@@ -19,8 +21,9 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        thread::sleep(LOOK_EVERY);
+        let waited = begun.elapsed();
+        assert!(waited < PATIENCE, "waited {PATIENCE:?} for {what}");
+        thread::sleep(LOOK_EVERY[usize::from(waited > SOON)]);
     }
 }
 

@@ -9,7 +9,7 @@ use forebay_testkit::{Folder, command, node, postgres::Schema, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::jobs::{accept, jobs, open, over, setup, wait_for_note};
+use crate::jobs::{accept, count, jobs, open, over, setup, wait_for_note};
 
 const PROGRAM: &str = "
 import { existsSync } from 'node:fs';
@@ -225,11 +225,7 @@ fn a_queue_in_a_database_has_one_program_also_after_a_suspended_one_has_lost_it(
     let _second = Program::start(&data, store, &json!([]), "waits");
     wait_until(
         "another program to have the queue, and to run what was running",
-        || {
-            of_state(store, "running")
-                .iter()
-                .any(|(_, attempts)| *attempts == 2)
-        },
+        || count(&data, "begin gated") == 2,
     );
     open(&data, "program-gate");
     wait_until("the job to be done", || of_state(store, "done").len() == 1);

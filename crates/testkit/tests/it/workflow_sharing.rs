@@ -156,6 +156,46 @@ fn the_runs_of_a_server_that_dies_are_taken_over_for_those_who_wait_elsewhere_to
 }
 
 #[test]
+fn every_accepted_run_ends_whichever_servers_are_killed() {
+    let schema = Schema::new();
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 200}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
+    });
+    let start = || {
+        let before = owners(&schema);
+        let server = setup(&schema, RUNS)
+            .file("flows/slow.json", graph.to_string())
+            .start();
+        let owner = owners(&schema).into_iter().find(|owner| !before.contains(owner));
+        (server, owner.expect("it has a lock"))
+    };
+    let mut survivor = setup(&schema, RUNS)
+        .file("flows/slow.json", graph.to_string())
+        .start();
+    let mut accepted = 0;
+    for _ in 0..4 {
+        let (mut next, owner) = start();
+        for server in [&next, &survivor, &next, &survivor, &next] {
+            accept(server, "slow", &accepted.to_string(), &json!({"n": accepted}));
+            accepted += 1;
+        }
+        next.kill();
+        schema.run(&format!("delete from SCHEMA.locks where owner = {owner}"));
+    }
+    for run in 0..accepted {
+        let told = told(&survivor, "slow", &run.to_string());
+        assert_eq!(told["state"], "done", "run {run}: {told}");
+    }
+    wait_until("all to be over", || {
+        metric(&survivor, "forebay_workflow_kept_runs_open") == 0
+    });
+    survivor.terminate();
+    assert!(survivor.wait().success());
+    assert_eq!(owners(&schema), Vec::<i64>::new());
+}
+
+#[test]
 fn what_a_server_leaves_when_it_stops_is_taken_over_at_once() {
     let schema = Schema::new();
     let mut stopped = setup(&schema, "runs = { global = \"Runs\", at_a_time = 1 }")

@@ -14,7 +14,7 @@ use crate::support::{metric, soak};
 const SOAK_REQUESTS: usize = 10_000_000;
 
 /// Kills of a short run.
-const KILLS: usize = 8;
+const KILLS: usize = 5;
 
 /// A pool `api` to be killed, and the shortest life of its workers.
 fn victims() -> Vec<(String, Setup, Duration)> {
@@ -67,16 +67,17 @@ fn every_request_is_answered_once_through_many_kills() {
         let mut kills = 0;
         let mut killed = Instant::now();
         while !running.is_finished() {
-            let workers = server.workers();
-            if killed.elapsed() > life && workers.len() == 2 {
-                workers[kills % 2].kill();
+            wait_until("a worker to kill", || {
+                running.is_finished() || killed.elapsed() > life && server.workers().len() == 2
+            });
+            if let [first, second] = &server.workers()[..] {
+                [first, second][kills % 2].kill();
                 kills += 1;
                 killed = Instant::now();
             }
-            if kills == KILLS && !soak() {
+            if kills >= KILLS && !soak() {
                 load.end();
             }
-            std::thread::yield_now();
         }
         let report = running.join().expect("the load does not panic");
         report.assert_each_answered(&[200, 502, 503]);
