@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     process::Command,
     sync::{
-        Mutex,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
@@ -572,13 +572,19 @@ pub(crate) fn scheduled(data: &Folder) -> Vec<i64> {
     times
 }
 
+/// Seconds since 1970. A process for each time, but not for each look at it.
 fn seconds(time: &str) -> i64 {
-    let output = Command::new("date")
-        .args(["--date", time, "+%s"])
-        .output()
-        .expect("`date` is there");
-    let seconds = String::from_utf8(output.stdout).expect("a number");
-    seconds.trim().parse().expect("a time")
+    static KNOWN: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
+    let parse = || {
+        let output = Command::new("date")
+            .args(["--date", time, "+%s"])
+            .output()
+            .expect("`date` is there");
+        let seconds = String::from_utf8(output.stdout).expect("a number");
+        seconds.trim().parse().expect("a time")
+    };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    *known.entry(time.to_owned()).or_insert_with(parse)
 }
 
 #[test]
