@@ -48,7 +48,7 @@ pub struct CommandOf<'a> {
     pub now_ms: u64,
 }
 
-/// What has happened since the last batch, and what may begin.
+/// The argument of `batch`: messages and ends since the last one, and the room for attempts to begin.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Batch {

@@ -604,6 +604,7 @@ impl Shared {
             if tokio::time::timeout_at(deadline, kept.stopped()).await.is_err() {
                 tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
             } else {
+                // After the deadline the lock ends by itself.
                 let _ = tokio::time::timeout_at(deadline, kept.release()).await;
                 if jobs_ended {
                     self.upgrading.release_runs();

@@ -33,7 +33,7 @@ pub(crate) struct DatabaseLocks {
     leases: Arc<(Mutex<Leases>, Condvar)>,
 }
 
-/// What the owner holds, which a thread extends until the owner ends. Rows that the owner does not know of, because an
+/// The locks of an owner, which a thread extends until the owner ends. Rows that the owner does not know of, because an
 /// answer was lost, are not extended.
 #[derive(Debug)]
 struct Leases {

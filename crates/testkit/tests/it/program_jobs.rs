@@ -69,7 +69,7 @@ impl Program {
         kill_process(Pid::from_child(&self.0), signal).expect("it is there");
     }
 
-    /// What it says when it ends by itself.
+    /// Its standard error, once it has ended by itself.
     fn error(mut self) -> String {
         wait_until("the program to end", || {
             self.0.try_wait().is_ok_and(|status| status.is_some())
@@ -89,7 +89,7 @@ impl Drop for Program {
     }
 }
 
-/// What a command on the store prints.
+/// The output of `forebay jobs` on the store itself; an error is the text of a failure.
 fn on_store(store: &str, words: &[&str]) -> Result<String, String> {
     let words: Vec<&str> = ["jobs"].iter().chain(words).copied().collect();
     let output = command(&words)
@@ -169,7 +169,7 @@ fn a_program_and_a_server_share_a_store_and_not_their_jobs_which_a_command_looks
     assert_eq!(on_store(store, &["drop", &wrong]).unwrap(), "jobs removed: 1\n");
     let missing = on_store(store, &["show", &wrong]).expect_err("it is removed");
     assert!(missing.contains(&wrong), "{missing}");
-    // What waits begins when a command says so, while the program runs.
+    // The command has a waiting job begin while the program runs.
     let (later, _) = of_state(store, "waiting").remove(0);
     assert_eq!(
         on_store(store, &["retry", &later]).unwrap(),

@@ -49,6 +49,15 @@ pub(crate) fn setup_with(store: &str, keys: &str) -> Setup {
         .admin()
 }
 
+/// A graph that waits for so long before it runs a rule.
+pub(crate) fn after(delay_ms: u32, rule: &str) -> String {
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": delay_ms}, {"@type": "PROCESS", "id": "2", "ruleId": rule}],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
+    });
+    graph.to_string()
+}
+
 pub(crate) const RUNS: &str = "runs = { global = \"Runs\" }";
 
 /// Requests a run with these fields.
@@ -229,7 +238,7 @@ fn arguments_that_a_decision_refuses_are_wrong_arguments_of_a_kept_run_too() {
     let kept = post(&server, "same", "idempotency-key: k\r\n", &json!({}));
     assert_eq!(kept.status, 422, "{}", kept.text());
     assert_eq!(kept.json()["detail"], refused.json()["detail"]);
-    // Whoever need not wait may still get an outcome that is there at once.
+    // A request that prefers not to wait may still get an outcome that is there at once.
     let later = post(
         &server,
         "same",
@@ -249,12 +258,8 @@ fn those_who_ask_while_it_runs_get_what_it_comes_to() {
     let data = Folder::new();
     let slow = "idempotency-key: slow\r\n";
     // The graph waits for a moment before it counts.
-    let graph = json!({
-        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 300}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
-        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
-    });
     let server = setup(&data, RUNS)
-        .file("flows/slow.json", graph.to_string())
+        .file("flows/slow.json", after(300, "count"))
         .start();
     let counts: Vec<Value> = std::thread::scope(|scope| {
         let asked = (0..4).map(|_| scope.spawn(|| post(&server, "slow", slow, &json!({"n": 7})).json()));
@@ -294,13 +299,9 @@ fn what_was_accepted_is_run_though_the_server_was_killed() {
 #[test]
 fn a_server_that_is_stopped_ends_what_runs_and_leaves_what_waits_to_the_next() {
     let data = Folder::new();
-    let graph = json!({
-        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 200}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
-        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
-    });
     let start = || {
         setup(&data, "runs = { global = \"Runs\", at_a_time = 2 }")
-            .file("flows/slow.json", graph.to_string())
+            .file("flows/slow.json", after(200, "count"))
             .start()
     };
     let mut stopped = start();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     support::metric,
     workflow_releases::{import, workflow},
-    workflow_runs::{RUNS, accept, post, setup_with, state, told},
+    workflow_runs::{RUNS, accept, after, post, setup_with, state, told},
 };
 
 fn setup(schema: &Schema, keys: &str) -> Setup {
@@ -76,13 +76,9 @@ fn what_is_published_at_one_server_is_in_force_at_all() {
 #[test]
 fn a_key_is_one_run_whichever_server_is_asked() {
     let schema = Schema::new();
-    let graph = json!({
-        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 300}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
-        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
-    });
     let start = |_| {
         setup(&schema, RUNS)
-            .file("flows/slow.json", graph.to_string())
+            .file("flows/slow.json", after(300, "count"))
             .start()
     };
     let servers = [0, 1].map(start);
@@ -158,20 +154,16 @@ fn the_runs_of_a_server_that_dies_are_taken_over_for_those_who_wait_elsewhere_to
 #[test]
 fn every_accepted_run_ends_whichever_servers_are_killed() {
     let schema = Schema::new();
-    let graph = json!({
-        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 200}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
-        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
-    });
     let start = || {
         let before = owners(&schema);
         let server = setup(&schema, RUNS)
-            .file("flows/slow.json", graph.to_string())
+            .file("flows/slow.json", after(200, "count"))
             .start();
         let owner = owners(&schema).into_iter().find(|owner| !before.contains(owner));
         (server, owner.expect("it has a lock"))
     };
     let mut survivor = setup(&schema, RUNS)
-        .file("flows/slow.json", graph.to_string())
+        .file("flows/slow.json", after(200, "count"))
         .start();
     let mut accepted = 0;
     for _ in 0..4 {
@@ -222,13 +214,9 @@ fn what_a_server_leaves_when_it_stops_is_taken_over_at_once() {
 fn a_server_that_was_suspended_cannot_end_a_run_that_another_one_has() {
     let schema = Schema::new();
     let start = |name: &str, delay_ms: u32| {
-        let graph = json!({
-            "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": delay_ms}, {"@type": "PROCESS", "id": "2", "ruleId": "by"}],
-            "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
-        });
         let rule = format!("function process() {{ return new ScriptResult(true, {{ by: '{name}' }}); }}");
         setup(&schema, RUNS)
-            .file("flows/slow.json", graph.to_string())
+            .file("flows/slow.json", after(delay_ms, "by"))
             .file("flows/rules/by.js", rule)
             .start()
     };

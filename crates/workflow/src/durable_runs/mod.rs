@@ -293,39 +293,40 @@ impl<E: Evaluator> DurableRuns<E> {
     ) -> Result<Option<Over>, WorkflowFailure> {
         let mut ending = self.is_ending.subscribe();
         let mut pause = PAUSE;
+        let mut stored = self.records.over(name).await?.map(Stored::Over);
         loop {
-            match self.stored(name).await? {
-                Some(stored) if stored.mark() != asked.mark_text() => {
-                    let id = name.id.clone();
-                    return Err(WorkflowFailure::OtherRun { id });
+            let Some(found) = stored else {
+                asked.is_promised = entry.is_promised();
+                match self.records.accept(name, &asked)?.await {
+                    // Another server was faster, or has it still.
+                    Err(error) if error.code() == CONFLICT => stored = self.stored(name).await?,
+                    accepted => return Ok(accepted.map(|()| None)?),
                 }
-                Some(Stored::Over(over)) => return Ok(Some(over)),
-                Some(Stored::Open(open)) => {
-                    // It was taken over, or the outcome of an earlier acceptance was unknown.
-                    if self.records.is_own(name).await? {
-                        entry.promise();
-                        return Ok(None);
-                    }
-                    // Its server may still refuse a run that nobody was promised, and it is accepted here then.
-                    if open.is_promised {
-                        entry.progress.send_replace(Progress::Running);
-                    }
-                    let ended = tokio::time::timeout(pause, ending.wait_for(|ending| *ending)).await;
-                    if ended.is_ok() {
-                        return Err(WorkflowFailure::Stopping);
-                    }
-                    pause = (pause * 2).min(LOOK_PAUSE_MAX);
-                }
-                None => {
-                    asked.is_promised = entry.is_promised();
-                    match self.records.accept(name, &asked)?.await {
-                        Ok(()) => return Ok(None),
-                        // Another server was faster.
-                        Err(error) if error.code() == CONFLICT => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
+                continue;
+            };
+            if found.mark() != asked.mark_text() {
+                let id = name.id.clone();
+                return Err(WorkflowFailure::OtherRun { id });
             }
+            let open = match found {
+                Stored::Over(over) => return Ok(Some(over)),
+                Stored::Open(open) => open,
+            };
+            // It was taken over, or the outcome of an earlier acceptance was unknown.
+            if self.records.is_own(name).await? {
+                entry.promise();
+                return Ok(None);
+            }
+            // Its server may still refuse a run that is not promised, and it is accepted here then.
+            if open.is_promised {
+                entry.progress.send_replace(Progress::Running);
+            }
+            let ended = tokio::time::timeout(pause, ending.wait_for(|ending| *ending));
+            if ended.await.is_ok() {
+                return Err(WorkflowFailure::Stopping);
+            }
+            pause = (pause * 2).min(LOOK_PAUSE_MAX);
+            stored = self.stored(name).await?;
         }
     }
 

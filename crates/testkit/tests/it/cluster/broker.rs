@@ -87,7 +87,7 @@ fn credentials_are_given_to_the_broker_and_shown_to_nobody() {
     }
 }
 
-/// What an issuer says of an operator, an account or a user of NATS, whose public key is the subject: a JWT.
+/// A JWT about an operator, an account or a user of NATS, whose public key is the subject.
 fn claim(issuer: &KeyPair, subject: &KeyPair, about: &Value) -> String {
     let part = |value: Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
     let head = json!({"typ": "JWT", "alg": "ed25519-nkey"});

@@ -300,7 +300,7 @@ fn a_key_whose_removed_job_has_left_it_behind_stands_for_a_new_job() {
     wait_until("the job to be removed", || front.get(&removed).status == 404);
     let new = keyed();
     assert_ne!(new, removed);
-    // What is left of it can still be removed, but for the key, which stands for the new one.
+    // The rest of it can still be removed, except the key, which belongs to the new job.
     assert_eq!(jobs(&front, &["drop", id(&removed)]), "jobs removed: 1\n");
     assert!(!front.command(&["jobs", "drop", id(&removed)]).status.success());
     assert_eq!(keyed(), new);
@@ -411,7 +411,7 @@ fn each_time_of_a_schedule_has_one_job_whatever_number_of_front_ends_there_is() 
     wait_for_times(&cluster, 3);
     fronts[0].kill();
     let count = scheduled(&cluster.data).len();
-    // One that the killed front end was running comes later, and may run twice.
+    // A job that the killed front end was running comes later, and may run twice.
     let twice = wait_for_times(&cluster, count + 3);
     assert!(twice.len() <= 1, "{twice:?}");
 }

@@ -237,7 +237,7 @@ fn no_write_is_acknowledged_that_the_standby_may_not_have() {
         (answer.status == 504).then(|| answer.detail())
     });
     assert!(refused.contains("it may still be done"), "{refused}");
-    // Somebody ends the wait for the standby. The server then asks whether the commit stands, and that waits again.
+    // An operator cancels the wait for the standby. The server then asks whether the commit stands, and that waits again.
     let mut before = String::new();
     end_wait(&database, &mut before, CANCEL);
     end_wait(&database, &mut before, CANCEL);
