@@ -42,7 +42,7 @@ fn rules(fields: &Fields, context: &mut Context<'_>) {
         context.note(fields.problem("name", message));
     }
     if fields.has("credentials") && fields.text("nats").is_some_and(|nats| nats.contains('@')) {
-        let message = "the URL of `nats` says who connects, too: write one of them";
+        let message = "the URL of `nats` has a login already: use one of the two";
         context.note(fields.problem("credentials", message));
     }
     if fields.has("cert") != fields.has("key") {

@@ -290,7 +290,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[cluster]\nnats = 'http://u:secret@h'\nname = 'a.b'\ncert = 'api.mjs'\ncredentials = 'api.mjs'",
-            "2: cluster.nats: what is written there is not a URL such as \"nats://user:password@host:4222\", nor several with commas between: invalid scheme for NATS server URL: http\n./forebay.toml:3: cluster.name: found \"a.b\", expected 1 to 64 letters, digits, `-` and `_`\n./forebay.toml:4: cluster.cert: `cert` and `key` are written together, or neither of them\n./forebay.toml:5: cluster.credentials: the URL of `nats` says who connects, too: write one of them",
+            "2: cluster.nats: what is written there is not a URL such as \"nats://user:password@host:4222\", nor several with commas between: invalid scheme for NATS server URL: http\n./forebay.toml:3: cluster.name: found \"a.b\", expected 1 to 64 letters, digits, `-` and `_`\n./forebay.toml:4: cluster.cert: `cert` and `key` are written together, or neither of them\n./forebay.toml:5: cluster.credentials: the URL of `nats` has a login already: use one of the two",
         ),
         (
             "[pool.a]\nat = 'cluster'\ncommand = ['ruby']\nprotocol = 'jsonl'\nsticky = 'cookie'\nstore = 'rw'\n[store]\npath = 'db'",
