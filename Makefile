@@ -99,7 +99,7 @@ test:
 	node tests/run.mjs $(SUITES)
 
 programs: sdk
-	cargo test --workspace --no-run
+	cargo test --workspace --tests --no-run
 
 dev: sdk $(EXAMPLES)
 	cargo build --package forebay

@@ -73,7 +73,7 @@ const run = (command, { cwd = ROOT, env = {}, showErrors = false, onLine }) =>
 
 const build = async () => {
   const programs = [];
-  const { code } = await run(['cargo', 'test', '--workspace', '--no-run', '--message-format=json-render-diagnostics'], {
+  const { code } = await run(['cargo', 'test', '--workspace', '--tests', '--no-run', '--message-format=json-render-diagnostics'], {
     showErrors: true,
     onLine: (line) => {
       const { executable, profile, target, manifest_path: manifest } = JSON.parse(line);

@@ -48,16 +48,23 @@ const ABANDONING: Duration = Duration::from_millis(100);
 const BUSY: [u64; 6] = [100, 300, 2_000, 5_000, 50_000, 2_000_000];
 /// Mean microseconds between jobs in a quieter world.
 const QUIET: [u64; 6] = [2_000, 20_000, 50_000, 200_000, 1_000_000, 20_000_000];
+/// A check takes as long as there are jobs, so one is made every so many jobs' steps. With `FOREBAY_SOAK`, and when one world is repeated, every
+/// step is checked.
+const JOBS_PER_STEP: usize = 8;
 /// Number of steps after which the model forgets what is over.
 const FORGET_STEPS: u32 = 10_000;
 
 impl World {
     fn run(&mut self, time: Duration, mut is_done: impl FnMut(&Self) -> bool) {
         let until = self.now + time;
-        let mut steps = 0u32;
+        let (mut steps, mut unchecked) = (0u32, 0);
         while !is_done(self) && self.step(until) {
-            promises::check(self);
             steps += 1;
+            unchecked += JOBS_PER_STEP;
+            if self.checks_every_step || unchecked > self.state.jobs.len() {
+                promises::check(self);
+                unchecked = 0;
+            }
             if steps.is_multiple_of(FORGET_STEPS) {
                 self.forget();
             }
@@ -99,11 +106,16 @@ impl World {
     }
 }
 
+fn soaks() -> bool {
+    std::env::var_os("FOREBAY_SOAK").is_some()
+}
+
 fn live(seed: u64, nature: Environment, life: Duration, tells: bool) -> u64 {
     let mut dice = Dice::new(seed);
     let (recovers, at_once) = (dice.chance(500), dice.chance(500));
     let mut world = World::new(dice, nature);
     world.tells = tells;
+    world.checks_every_step = tells || soaks();
     world.run(life, |_| false);
     if recovers {
         world.recover();
@@ -119,7 +131,7 @@ fn live_often(nature: Environment) {
         .map(|seed| seed.parse::<u64>().expect("FOREBAY_SEED is a number"));
     let seeds = match replayed {
         Some(seed) => seed..seed + 1,
-        None if std::env::var_os("FOREBAY_SOAK").is_some() => 0..WORLDS_SOAK,
+        None if soaks() => 0..WORLDS_SOAK,
         None => 0..WORLDS,
     };
     for seed in seeds {

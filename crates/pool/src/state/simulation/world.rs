@@ -72,6 +72,7 @@ pub(super) struct World {
     steps_at_once: u32,
     /// Whether to print events.
     pub(super) tells: bool,
+    pub(super) checks_every_step: bool,
     born: Instant,
 }
 
@@ -110,6 +111,7 @@ impl World {
             stillborn: Vec::new(),
             steps_at_once: 0,
             tells: false,
+            checks_every_step: false,
             born: now,
         }
     }
