@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    admin::{Admin, Hosts, http},
+    admin::{Admin, History, Hosts, http, keep_history},
     app::{App, BuildError, PrivilegedCertificates, Role, Services},
     calls::CallThread,
     check::ask_of_statements,
@@ -524,10 +524,14 @@ impl Shared {
                 Vec::new()
             })
         };
+        let history = Arc::<History>::default();
         for accepting in accepting(&sockets.admin) {
             let hosts = Hosts::new(&self.front.app().config.admin.hosts);
-            let admin = Admin::new(self.clone());
+            let admin = Admin::new(self.clone(), history.clone());
             served.spawn(http::serve(accepting, hosts, admin, is_handed_over.subscribe()));
+        }
+        if sockets.admin.is_some() {
+            served.spawn(keep_history(self.clone(), history, is_handed_over.subscribe()));
         }
         for accepting in accepting(&sockets.control) {
             served.spawn(http::serve(

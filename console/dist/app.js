@@ -1,0 +1,1 @@
+document.body.textContent = 'The console is not built: make sdk';
