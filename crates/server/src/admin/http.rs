@@ -65,13 +65,13 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-impl Request {
-    /// Whether it names this machine as the host, as a browser on the same machine does.
-    pub(crate) fn names_this_machine(&self) -> bool {
-        let name = without_port(self.head.host());
-        name.is_empty() || is_loopback(name.trim_start_matches('[').trim_end_matches(']'))
-    }
+/// Whether a request names this machine as its host, as that of a browser on the same machine does.
+pub(crate) fn names_this_machine(head: &Head) -> bool {
+    let name = without_port(head.host());
+    name.is_empty() || is_loopback(name.trim_start_matches('[').trim_end_matches(']'))
+}
 
+impl Request {
     /// The value of a parameter of the query, as received; empty when it has none.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let pairs = self
@@ -276,7 +276,7 @@ pub(crate) trait Service: Clone + Send + Sync + 'static {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 
     /// Most bytes of a request's body.
-    fn body_bytes_max(&self, _method: &str, _path: &str) -> u64 {
+    fn body_bytes_max(&self, _: &Head) -> u64 {
         BODY_BYTES_MAX
     }
 
@@ -442,7 +442,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.write(reply::CONTINUE).await.map_err(|_| NoRequest::Gone)?;
         }
         let mut decoder = Decoder::new(head.framing);
-        decoder.limit(service.body_bytes_max(head.method(), head.path()))?;
+        decoder.limit(service.body_bytes_max(&head))?;
         let mut body = Vec::new();
         loop {
             let used = match decoder.step(&self.input)? {

@@ -19,7 +19,7 @@ use self::{
     http::{Request, Response, Service},
 };
 pub(crate) use self::{console::History, http::Hosts};
-use crate::{metrics::exposition, server::Shared};
+use crate::{front::Head, metrics::exposition, server::Shared};
 
 pub(crate) const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -66,8 +66,8 @@ pub(crate) async fn keep_history(
 }
 
 impl Service for Admin {
-    fn body_bytes_max(&self, _: &str, path: &str) -> u64 {
-        Console::body_bytes_max(path)
+    fn body_bytes_max(&self, head: &Head) -> u64 {
+        self.console.body_bytes_max(head)
     }
 
     fn ends_with_client(&self, request: &Request) -> bool {

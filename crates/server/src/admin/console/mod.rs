@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 pub(super) use self::history::EVERY;
 pub(crate) use self::history::History;
 use self::targets::{Call, Targets};
-use super::http::{BODY_BYTES_MAX, Request, Response};
+use super::http::{BODY_BYTES_MAX, Request, Response, names_this_machine};
 use crate::{
     config::{self, PathKind, WorkflowApi, WorkflowRoute, WorkflowSource},
     control::Control,
+    front::Head,
     server::Shared,
     target::{RecordsTarget, Rules, StoreTarget, Tagged, Target, TqlTarget, WorkflowTarget},
 };
@@ -32,7 +33,7 @@ pub(super) const PAGE: &str = "/console/";
 const API: &str = "/console/api/";
 /// The field of requests that do more than read.
 const FIELD: &str = "forebay-console";
-/// Longest document or statement in a request, in bytes. Bodies are read before tokens are checked.
+/// Longest document or statement in a request, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 4 << 20;
 
 /// The page may load its own script and style and talk to its own server, and nothing else.
@@ -79,9 +80,12 @@ impl Console {
         path == "/" || path == PAGE.trim_end_matches('/') || path.starts_with(PAGE)
     }
 
-    pub(super) fn body_bytes_max(path: &str) -> u64 {
-        match path.strip_prefix(API) {
-            Some(path) if path.starts_with("store/") || path == "tql" => DOCUMENT_BYTES_MAX,
+    /// Most bytes of a request's body. It is read before the request is answered, so a long one is only for clients that may send it.
+    pub(super) fn body_bytes_max(&self, head: &Head) -> u64 {
+        match head.path().strip_prefix(API) {
+            Some(path) if (path.starts_with("store/") || path == "tql") && self.access(head).is_ok() => {
+                DOCUMENT_BYTES_MAX
+            }
             _ => BODY_BYTES_MAX,
         }
     }
@@ -96,7 +100,7 @@ impl Console {
         if let Some(path) = request.path.strip_prefix(API) {
             let path = path.to_owned();
             request.path = format!("/{path}");
-            return match self.access(&request) {
+            return match self.access(&request.head) {
                 Ok(access) => self
                     .api(&path, request, access)
                     .await
@@ -118,14 +122,14 @@ impl Console {
     }
 
     /// What the client of this request may do.
-    fn access(&self, request: &Request) -> Result<Access, Response> {
+    fn access(&self, head: &Head) -> Result<Access, Response> {
         let app = self.shared.front.app();
         let admin = &app.config.admin;
         let tokens = [
             (&admin.edit_token, Access::Edit),
             (&admin.read_token, Access::Read),
         ];
-        let given = request.head.field("authorization").and_then(bearer);
+        let given = head.field("authorization").and_then(bearer);
         let access = match given {
             Some(given) => tokens
                 .into_iter()
@@ -146,7 +150,7 @@ impl Console {
                 ));
             }
             None if admin.listen.as_ref().is_some_and(config::Listen::is_local)
-                && request.names_this_machine() =>
+                && names_this_machine(head) =>
             {
                 Access::Read
             }
@@ -157,7 +161,7 @@ impl Console {
                 ));
             }
         };
-        if !matches!(request.method.as_str(), "GET" | "HEAD") && request.head.field(FIELD).is_none() {
+        if !matches!(head.method(), "GET" | "HEAD") && head.field(FIELD).is_none() {
             let problem = format!("a request that does more than read needs the field {FIELD}: 1");
             return Err(Response::problem(403, &problem));
         }
