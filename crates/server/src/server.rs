@@ -294,14 +294,14 @@ impl Server {
             .transpose()?;
         // No configuration keeps jobs in a store that other servers share.
         let own_store = store.as_ref().filter(|store| !store.is_remote());
-        let of_store = || Some(Arc::clone(own_store?) as Arc<dyn JobStorage>);
+        let of_store = || Some(JobStorage::Store(Arc::clone(own_store?)));
         let of_cluster = config
             .cluster
             .as_ref()
             .zip(cluster.as_ref())
             .and_then(|(options, cluster)| {
                 let jobs = cluster.jobs(&options.name, options.job_replicas?, Handle::current());
-                Some(Arc::new(jobs) as Arc<dyn JobStorage>)
+                Some(JobStorage::Cluster(jobs))
             });
         let jobs = of_cluster.or_else(of_store).map(Jobs::new).transpose();
         let jobs = jobs.map_err(|refusal| StartError::Jobs {
