@@ -78,14 +78,6 @@ impl Condition {
         })
     }
 
-    /// That there is nothing.
-    pub(crate) fn absent() -> Self {
-        Self {
-            matches: Named::Nothing,
-            matches_not: Named::Anything,
-        }
-    }
-
     /// Whether the request has no condition.
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::default()

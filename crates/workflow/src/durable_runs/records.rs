@@ -153,7 +153,7 @@ impl Records {
     /// Stores a request: the run is accepted, and this server's, once the returned write is done. It fails with the code 412 if the run is
     /// stored already.
     pub(super) fn accept(&self, name: &RunName, asked: &RunRequest) -> Result<Written, StorageError> {
-        let absent = |part| Write::Absent {
+        let absent = |part| Write::RequireAbsent {
             path: self.path(part, name).map(str::to_owned).into(),
         };
         self.storage.submit(vec![
