@@ -14,6 +14,7 @@ import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { after, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -28,9 +29,8 @@ const ownAddress = () => `127.${1 + ((process.pid >> 8) % 254)}.${process.pid % 
 const PATIENCE_MS = 30_000;
 
 const VARYING = [
-  [/\x1b\[[\d;]*m/g, ''],
   [/\b\d+(\.\d+)? ?(us|µs|ms|s)\b/g, '<time>'],
-  [/\b\d+(\.\d+)? (KiB|MiB|GiB)\b/g, '<size>'],
+  [/\b\d+(\.\d+)? [KMG]i?B\b/g, '<size>'],
   [/\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?/g, '<date>'],
   [/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/g, '<date>'],
   [/\b\d{13}\b/g, '<milliseconds since 1970>'],
@@ -102,20 +102,30 @@ const PROVIDED = new Map([
   ['npm install express', (cwd) => link(cwd, join(ROOT, 'crates/testkit/applications/node_modules'), 'node_modules')],
   ['python3 -m venv .venv', () => {}],
   ['.venv/bin/pip install fastapi', (cwd) => link(cwd, join(ROOT, 'sdk/python/tests/.venv'), '.venv')],
-  ['docker run --detach --rm --name tutorial --publish 127.0.0.1:5432:5432 --env POSTGRES_PASSWORD=tutorial postgres', () => postgresql()],
+  ['docker run --detach --rm --name tutorial --publish 127.0.0.1:5432:5432 --env POSTGRES_PASSWORD=tutorial postgres', async () => (await postgresql()).url],
+  [
+    'docker exec --interactive tutorial psql --username postgres < tasks.sql',
+    async (cwd) => (await postgresql()).run(`${readFileSync(join(cwd, 'tasks.sql'), 'utf8')} grant all on tasks to public`),
+  ],
   ['docker stop tutorial', () => {}],
 ]);
-const DATABASE_URL = 'postgres://postgres:tutorial@127.0.0.1:5432/postgres';
+const DATABASE_URL = 'postgres://postgres:tutorial@127.0.0.1:5432/postgres?sslmode=disable';
 
 let database;
-/** The address of a PostgreSQL, the same for all pages. */
+/** A PostgreSQL, the same for all pages: its address, and what runs statements in it. */
 const postgresql = () => {
   database ??= new Promise((resolve, reject) => {
     const server = spawn(join(dirname(BINARY), 'forebay-postgres'), ['run'], { stdio: ['pipe', 'pipe', 'inherit'] });
     after(() => server.stdin.end());
     server.on('error', reject);
     server.on('close', (code) => reject(new Error(`forebay-postgres ended with ${code}`)));
-    server.stdout.once('data', (text) => resolve(String(text).split('\n')[0]));
+    const lines = createInterface(server.stdout)[Symbol.asyncIterator]();
+    const line = async () => (await lines.next()).value;
+    const run = async (statements) => {
+      server.stdin.write(`${statements.replaceAll('\n', ' ')}\n`);
+      assert.equal(await line(), 'done');
+    };
+    (async () => resolve({ url: await line(), folder: await line(), run }))();
   });
   return database;
 };
