@@ -13,7 +13,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -277,8 +277,8 @@ const followFile = async (file) => {
 const pages = (folder, name) => readdirSync(join(DOCS, folder)).filter((file) => name.test(file)).sort().map((file) => join(DOCS, folder, file));
 describe('the pages', { concurrency: 4 }, () => {
   // crates/testkit/tests/it/qoper8.rs runs from-qoper8.md, whose programs have no server.
-  for (const file of [...pages('tutorial', /\.md$/), ...pages('guide', /^from-(?!qoper8).*\.md$/)]) {
-    test(basename(file), () => followFile(file));
+  for (const file of [...pages('tutorial', /\.md$/), ...pages('internals', /\.md$/), ...pages('guide', /^from-(?!qoper8).*\.md$/)]) {
+    test(relative(DOCS, file), () => followFile(file));
   }
 });
 
