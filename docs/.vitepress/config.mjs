@@ -12,13 +12,13 @@ const SOURCES = 'https://github.com/forebay/forebay/blob/main/';
 /** Pages in the order of the sidebar. A name without a folder is in the folder of its group; those after `...` come by name. */
 const GROUPS = [
   { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
-  { text: 'Tutorials', folder: 'docs/tutorial', pages: ['five-minutes.md', '...'] },
+  { text: 'Tutorials', folder: 'docs/tutorial', pages: ['five-minutes.md', 'pool.md', 'applications.md', 'store.md', 'records.md', 'sql.md', 'rules.md'] },
   {
     text: 'Handlers',
     folder: 'docs/guide',
     pages: ['pools.md', 'applications.md', '../../sdk/node/README.md', 'python.md', '../../sdk/python/README.md', 'scripts.md', 'stdio.md', 'live.md', 'jobs.md', 'pool-library.md'],
   },
-  { text: 'Moving here', folder: 'docs/guide', pages: ['from-gunicorn.md', 'from-pm2.md', 'from-nginx-unit.md', 'from-light-4j.md', 'from-mg-web.md', 'from-qoper8.md', 'from-rengine.md', 'from-wabur.md'] },
+  { text: 'Moving here', folder: 'docs/guide', pages: ['from-gunicorn.md', 'from-pm2.md', 'from-nginx-unit.md', 'from-light-4j.md', 'from-mg-web.md', 'from-qoper8.md', 'from-rengine.md', 'from-wabur.md'], collapsed: true },
   { text: 'Data', folder: 'docs/guide', pages: ['tree.md', 'store.md', 'records.md', 'records-site.md', 'sql.md', 'async-or-blocking.md'] },
   { text: 'Rules', folder: 'docs/guide', pages: ['workflows.md', 'workflow-releases.md', '../../examples/workflows/README.md'] },
   { text: 'The front', folder: 'docs/guide', pages: ['authentication.md', 'policies.md', 'openapi.md', 'proxy.md', 'confinement.md', 'cluster.md'] },

@@ -102,7 +102,7 @@ const PROVIDED = new Map([
   ['npm install express', (cwd) => link(cwd, join(ROOT, 'crates/testkit/applications/node_modules'), 'node_modules')],
   ['python3 -m venv .venv', () => {}],
   ['.venv/bin/pip install fastapi', (cwd) => link(cwd, join(ROOT, 'sdk/python/tests/.venv'), '.venv')],
-  ['docker run --detach --rm --name tutorial --publish 127.0.0.1:5432:5432 --env POSTGRES_PASSWORD=tutorial postgres', async () => (await postgresql()).url],
+  ['docker run --detach --rm --name tutorial --publish 127.0.0.1:5432:5432 \\\n  --env POSTGRES_PASSWORD=tutorial postgres', async () => (await postgresql()).url],
   [
     'docker exec --interactive tutorial psql --username postgres < tasks.sql',
     async (cwd) => (await postgresql()).run(`${readFileSync(join(cwd, 'tasks.sql'), 'utf8')} grant all on tasks to public`),
