@@ -22,6 +22,8 @@ import { fileURLToPath } from 'node:url';
 const DOCS = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ROOT = join(DOCS, '..');
 const BINARY = process.env.FOREBAY_BINARY ?? join(ROOT, 'target/debug/forebay');
+/** A folder with the packages of npm, which are installed then. */
+const PACKAGES = process.env.FOREBAY_PACKAGES;
 /** The address in the pages. Each page gets one of its own among those of this machine. */
 const ADDRESS = '127.0.0.1:8080';
 let pagesBegun = 0;
@@ -98,7 +100,7 @@ const link = (cwd, from, to) => {
 
 /** Commands that would fetch from the internet, or need more than the packages of Forebay, and what takes their place. */
 const PROVIDED = new Map([
-  ['npm install ~/packages/forebay-*.tgz', (cwd) => link(cwd, join(ROOT, 'sdk/node'), 'node_modules/forebay')],
+  ['npm install ~/packages/forebay-*.tgz', PACKAGES === undefined && ((cwd) => link(cwd, join(ROOT, 'sdk/node'), 'node_modules/forebay'))],
   ['npm install express', (cwd) => link(cwd, join(ROOT, 'crates/testkit/applications/node_modules'), 'node_modules')],
   ['python3 -m venv .venv', () => {}],
   ['.venv/bin/pip install fastapi', (cwd) => link(cwd, join(ROOT, 'sdk/python/tests/.venv'), '.venv')],
@@ -143,10 +145,11 @@ class Reader {
   constructor() {
     mkdirSync(join(this.#home, '.bin'));
     symlinkSync(BINARY, join(this.#home, '.bin/forebay'));
+    if (PACKAGES !== undefined) symlinkSync(PACKAGES, join(this.#home, 'packages'));
     // On a terminal curl shows no progress.
     writeFileSync(join(this.#home, '.curlrc'), 'silent\nshow-error\n');
     const path = `${join(this.#home, '.bin')}:${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`;
-    this.env = { PATH: path, HOME: this.#home, LANG: 'C.UTF-8', NO_COLOR: '1', TERM: 'dumb', npm_config_update_notifier: 'false' };
+    this.env = { PATH: path, HOME: this.#home, LANG: 'C.UTF-8', NO_COLOR: '1', TERM: 'dumb', npm_config_update_notifier: 'false', npm_config_audit: 'false', npm_config_fund: 'false' };
   }
 
   async follow(page) {
@@ -171,7 +174,7 @@ class Reader {
     }
     if (stop) return this.#stop();
     if (command === undefined) return this.#printed(expected);
-    if (PROVIDED.has(command)) {
+    if (PROVIDED.get(command)) {
       this.#database = (await PROVIDED.get(command)(this.#cwd)) ?? this.#database;
       return undefined;
     }
@@ -216,11 +219,11 @@ class Reader {
     return this.#theirs(output);
   }
 
-  /** Starts the server on a terminal, as which `script` acts. */
+  /** Starts the server on a terminal, as which `script` acts. Either ends with its parent. */
   #start(command) {
     assert.equal(this.#server, undefined, 'a server is running already: the page must say Ctrl-C');
-    const { commands, options } = this.#shell(`exec ${command} --listen ${this.address} --admin off`);
-    const child = spawn('script', ['--quiet', '--flush', '--return', '--command', commands, '/dev/null'], { ...options, stdio: ['pipe', 'pipe', 'inherit'] });
+    const { commands, options } = this.#shell(`exec setpriv --pdeathsig TERM ${command} --listen ${this.address} --admin off`);
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'script', '--quiet', '--flush', '--return', '--command', commands, '/dev/null'], { ...options, stdio: ['pipe', 'pipe', 'inherit'] });
     const server = { child, output: '', read: 0, ended: new Promise((resolve) => child.on('error', resolve).on('close', (code) => resolve(code))) };
     child.stdout.setEncoding('utf8').on('data', (text) => (server.output += text));
     this.#server = server;
