@@ -1,4 +1,4 @@
-// Follows the tutorials, and the pages about moving from another server, as a reader would: in an empty folder, block by block.
+// Follows README.md, the tutorials, and the pages about moving from another server as a reader would: in an empty folder, block by block.
 //
 //   a block behind a line that ends with `NAME`:   the file of that name; behind "Add to `NAME`:", more of it
 //   ```console, lines that start with $            commands, each with the output that must follow; `forebay serve` stays, in a terminal of its own
@@ -280,8 +280,8 @@ const followFile = async (file) => {
 const pages = (folder, name) => readdirSync(join(DOCS, folder)).filter((file) => name.test(file)).sort().map((file) => join(DOCS, folder, file));
 describe('the pages', { concurrency: 4 }, () => {
   // crates/testkit/tests/it/qoper8.rs runs from-qoper8.md, whose programs have no server.
-  for (const file of [...pages('tutorial', /\.md$/), ...pages('internals', /\.md$/), ...pages('guide', /^from-(?!qoper8).*\.md$/)]) {
-    test(relative(DOCS, file), () => followFile(file));
+  for (const file of [join(ROOT, 'README.md'), ...pages('tutorial', /\.md$/), ...pages('internals', /\.md$/), ...pages('guide', /^from-(?!qoper8).*\.md$/)]) {
+    test(relative(ROOT, file), () => followFile(file));
   }
 });
 
