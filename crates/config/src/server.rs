@@ -50,7 +50,7 @@ section! {
         /// Permissions of the Unix sockets in `listen`, in octal: `0660` lets their owner and group connect. Without the key those that the
         /// umask leaves.
         unix_mode: Option<UnixMode>,
-        /// I/O threads; 0: one per core, with pools one per two cores.
+        /// I/O threads; 0: one per core, with pools one per two cores, as of the server's start.
         threads: usize as integer(0, 256) = "0",
         /// Request line and headers together, with 100 header fields at most.
         header_bytes_max: u64 as size(KIB, 256 * KIB) = "32KiB" => "431",
@@ -206,7 +206,8 @@ impl Server {
             // Workers of pools need cores too, and with fewer threads they receive larger batches.
             let cores = context.environment.cores;
             let has_pools = !context.sections.of("pool").is_empty();
-            self.threads = if has_pools { cores.div_ceil(2) } else { cores }.min(256);
+            let threads = if has_pools { cores.div_ceil(2) } else { cores }.min(256);
+            self.threads = context.environment.io_threads.unwrap_or(threads);
         }
         let written = fields.texts("listen").iter();
         let valid = written.clone().filter(|spot| spot.text.parse::<Listen>().is_ok());
