@@ -37,7 +37,7 @@ const VARYING = [
   [/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/g, '<date>'],
   [/\b\d{13}\b/g, '<milliseconds since 1970>'],
   [/\b[0-9a-f]{32}\b|\b(?!0{8})[0-9a-f]{16}\b/g, '<id>'],
-  [/(\bpid )\d+/g, '$1<process>'],
+  [/(\bpid[ =])\d+/g, '$1<process>'],
   [/ +/g, ' '],
   [/^(\w+ \d+ )\d+( (?:ready|busy|starting)\b)/gm, '$1<process>$2'],
   [/ +$/gm, ''],
