@@ -28,7 +28,7 @@ const PACKAGES = process.env.FOREBAY_PACKAGES;
 const ADDRESS = '127.0.0.1:8080';
 let pagesBegun = 0;
 const ownAddress = () => `127.${1 + ((process.pid >> 8) % 254)}.${process.pid % 256}.${++pagesBegun}:8080`;
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
 const VARYING = [
   [/\b\d+(\.\d+)? ?(us|µs|ms|s)\b/g, '<time>'],
@@ -37,7 +37,7 @@ const VARYING = [
   [/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/g, '<date>'],
   [/\b\d{13}\b/g, '<milliseconds since 1970>'],
   [/\b[0-9a-f]{32}\b|\b(?!0{8})[0-9a-f]{16}\b/g, '<id>'],
-  [/(\bpid )\d+/g, '$1<process>'],
+  [/(\bpid[ =])\d+/g, '$1<process>'],
   [/ +/g, ' '],
   [/^(\w+ \d+ )\d+( (?:ready|busy|starting)\b)/gm, '$1<process>$2'],
   [/ +$/gm, ''],
@@ -179,7 +179,7 @@ class Reader {
       return undefined;
     }
     if (command.startsWith('export ')) {
-      this.#exports += `${this.#mine(command)}\n`;
+      this.#exports += `${this.#substituted(command)}\n`;
     } else if (command.startsWith('cd ')) {
       this.#cwd = join(this.#cwd, command.slice(3));
       assert.ok(existsSync(this.#cwd), `there is no folder ${command.slice(3)}`);
@@ -196,27 +196,27 @@ class Reader {
     return assert.deepEqual(expected, []);
   }
 
-  #mine(text) {
+  #substituted(text) {
     return text.replaceAll(ADDRESS, this.address).replaceAll(DATABASE_URL, this.#database);
   }
 
-  #theirs(text) {
+  #asInPage(text) {
     return text.replaceAll('\r', '').replaceAll(this.address, ADDRESS).replaceAll(this.#home, '/home/ada');
   }
 
   #shell(command) {
-    return { commands: `${this.#exports}${this.#mine(command)}`, options: { cwd: this.#cwd, env: this.env } };
+    return { commands: `${this.#exports}${this.#substituted(command)}`, options: { cwd: this.#cwd, env: this.env } };
   }
 
   /** Runs a command to its end; what it printed. */
   async #run(command) {
     const { commands, options } = this.#shell(command);
-    const child = spawn('bash', ['-c', `exec 2>&1\n${commands}`], { ...options, stdio: ['ignore', 'pipe', 'ignore'], timeout: PATIENCE_MS });
+    const child = spawn('bash', ['-c', `exec 2>&1\n${commands}`], { ...options, stdio: ['ignore', 'pipe', 'ignore'], timeout: TIMEOUT_MS });
     let output = '';
     child.stdout.setEncoding('utf8').on('data', (text) => (output += text));
     const code = await new Promise((resolve, reject) => child.on('error', reject).on('close', (code, signal) => resolve(code ?? signal)));
-    assert.equal(code, 0, `\`${command}\` ended with ${code}:\n${this.#theirs(output)}`);
-    return this.#theirs(output);
+    assert.equal(code, 0, `\`${command}\` ended with ${code}:\n${this.#asInPage(output)}`);
+    return this.#asInPage(output);
   }
 
   /** Starts the server on a terminal, as which `script` acts. Either ends with its parent. */
@@ -235,10 +235,10 @@ class Reader {
     const wanted = new RegExp(`^${pattern(expected)}`, 'm');
     const since = Date.now();
     for (let found; !found; await pause(20)) {
-      const text = comparable(this.#theirs(this.#server.output));
+      const text = comparable(this.#asInPage(this.#server.output));
       found = wanted.exec(text.slice(this.#server.read));
       if (found) this.#server.read += found.index + found[0].length;
-      const over = this.#server.child.exitCode !== null || Date.now() - since > PATIENCE_MS;
+      const over = this.#server.child.exitCode !== null || Date.now() - since > TIMEOUT_MS;
       assert.ok(found || !over, `the server has not printed\n${expected.join('\n')}\nbut\n${text}`);
     }
   }
@@ -254,7 +254,7 @@ class Reader {
     assert.ok(this.#server, 'no server is running');
     const { child, ended } = this.#server;
     this.#server = undefined;
-    const timer = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);
+    const timer = setTimeout(() => child.kill('SIGKILL'), TIMEOUT_MS);
     const code = await ended;
     clearTimeout(timer);
     return code;
