@@ -133,8 +133,9 @@ impl Shared {
             let Waiting {
                 reopening, closing, ..
             } = self.take(&mut lines);
-            if let Err(error) = output.write(&lines) {
-                self.failed(&lines, &error);
+            let written = output.write(&lines);
+            if let Err(error) = &written {
+                self.failed(&lines, error);
             }
             // Lines logged before the request go to the old file.
             if reopening && let Err(error) = output.reopen() {
@@ -143,10 +144,11 @@ impl Shared {
             lines.clear();
             lines.shrink_to(WAITING_BYTES_MAX / 16);
             let lost = self.lost.load(Ordering::Relaxed);
-            if lost > told {
+            // While nothing can be written, this line would be lost too, and be told of by another one.
+            if lost > told && written.is_ok() {
                 told = lost;
                 // Logged as an ordinary event, so that it has the usual format; it passes through the same buffer.
-                tracing::warn!(target: "forebay::log", lost, "lines of the log were lost: they come faster than they can be written");
+                tracing::warn!(target: "forebay::log", lost, "lines of the log were lost: they came faster than they could be written, or could not be written at all");
             }
             if closing {
                 self.waiting.lock().ended = true;

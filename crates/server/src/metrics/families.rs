@@ -75,7 +75,7 @@ families! {
     OPEN_FDS = Gauge "process_open_fds" [] "Open file descriptors of the server.";
     GENERATION = Gauge "forebay_generation" [] "Configurations that have been in force since the start.";
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
-    LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
+    LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written, or could not be written.";
     TRACE_SPANS = Counter "forebay_trace_spans_total" ["outcome"] "Spans of requests that are traced ([trace]): sent, the collector has taken them; dropped, there was no room for them to wait (trace.queue_max); failed, the collector did not take them, or could not be reached.";
     LOG_RECORDS = Counter "forebay_log_records_total" ["outcome"] "Lines of the log that are posted to the collector (trace.logs): sent, the collector has taken them; dropped, too many bytes of them waited; failed, the collector did not take them, or could not be reached.";
     METRIC_POSTS = Counter "forebay_metric_posts_total" ["outcome"] "Posts of the metrics to the collector (trace.metrics_interval): sent, or failed.";

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use forebay_testkit::{Server, Setup};
+use forebay_testkit::{Server, Setup, wait_until};
 use serde_json::Value;
 
-use crate::support::{ONE_WORKER, TOOLBOX, node, wait_until_ready};
+use crate::support::{ONE_WORKER, TOOLBOX, metric, node, wait_until_ready};
 
 fn in_memory(log: &str) -> Server {
     Setup::new(&format!(
@@ -24,6 +24,23 @@ fn each_line_is_json_when_nobody_watches() {
         assert_eq!(line["level"], "INFO");
         assert!(line["timestamp"].is_string() && line["target"].is_string() && line["message"].is_string());
     }
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted_and_make_no_others() {
+    let server = Setup::new(
+        "[log]\naccess = true\nfile = \"/dev/full\"\n[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n",
+    )
+    .admin()
+    .start();
+    let lost = || metric(&server, "forebay_log_lines_lost_total");
+    let before = lost();
+    let mut client = server.connect();
+    for requests in 1..=10 {
+        assert_eq!(client.get("/here").status, 200);
+        wait_until("the line to be lost", || lost() >= before + requests);
+    }
+    assert_eq!(lost(), before + 10, "{}", server.log());
 }
 
 #[test]
