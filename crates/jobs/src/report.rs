@@ -45,12 +45,13 @@ pub fn report(job: &Job, response: Option<Content>) -> Value {
     report
 }
 
-/// A whole job.
+/// A whole job, with its request as the client has sent it: what a login says about the client is for the handler.
 pub fn shown(job: &Job, request: Option<Content>, response: Option<Content>) -> Value {
     let mut shown = report(job, response);
     shown["route"] = job.queue.as_str().into();
     shown["subject"] = job.subject.as_deref().into();
-    if let Some(request) = request.and_then(with_body) {
+    if let Some(mut request) = request.and_then(with_body) {
+        request.as_object_mut().map(|head| head.remove("identity"));
         shown["request"] = request;
     }
     shown

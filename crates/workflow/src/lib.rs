@@ -44,7 +44,7 @@ pub use bundle::{
 };
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
-pub use durable_runs::{DurableRunLimits, DurableRuns, Entry, Over, Progress, RunName, RunRequest};
+pub use durable_runs::{DurableRunLimits, DurableRuns, Entry, Progress, RunName, RunRequest, StoredOutcome};
 pub use error::{DefinitionError, Problem};
 pub use evaluator::{
     Begin, BegunRun, CompiledRule, Engine, EngineCall, Evaluator, LogLine, Priority, Required, RuleFile,

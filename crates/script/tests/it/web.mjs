@@ -32,6 +32,17 @@ const cases = {
       ['http://User:pw@xn--exmple-cua.org:8080/a/b?x=1&y=%C3%A4+b', 'xn--exmple-cua.org:8080', 'http://xn--exmple-cua.org:8080', 'User', '?x=1&y=%C3%A4+b', '{"url":"http://User:pw@xn--exmple-cua.org:8080/a/b?x=1&y=%C3%A4+b"}', 'TypeError: Invalid URL', false],
     ];
   },
+  parts_of_a_url: async () => {
+    const parts = ['protocol', 'username', 'password', 'hostname', 'port', 'pathname', 'search', 'hash'];
+    const values = ['http:', 'u', 'p', 'localhost', '81', '/a', '?x=1', '#h'];
+    const url = new URL('https://example.org');
+    const query = url.searchParams;
+    parts.forEach((part, at) => (url[part] = values[at]));
+    const kept = await error(() => (url.href = 'nope'));
+    const set = [parts.map((part) => url[part]), url.href, query.get('x'), kept];
+    url.href = 'http://b/?x=2';
+    return [[...set, url.host, query.get('x')], [values, 'http://u:p@localhost:81/a?x=1#h', '1', 'TypeError: Invalid URL', 'b', '2']];
+  },
   text: () => {
     const decoder = new TextDecoder();
     const streamed = decoder.decode(bytes(0xef, 0xbb, 0xbf, 0xf0, 0x9f), { stream: true }) + decoder.decode(bytes(0x98, 0x80, 0xc3));

@@ -78,7 +78,7 @@ pub(super) fn workflow_target(
         held: Some(held.clone()),
         store: store_options(config, services),
         open_store: services.store.clone(),
-        kept: services.kept_runs.clone(),
+        durable_runs: services.kept_runs.clone(),
         logs: workflow_logs(workflow, services)?,
     };
     let target = workflow_engines(config, workflow, releases, environment)?;
@@ -102,7 +102,7 @@ pub(crate) struct WorkflowEnvironment<'a> {
     /// The server's own store, in which responses wait for commits to become durable.
     pub(crate) open_store: Option<Arc<OpenStore>>,
     /// Durable runs.
-    pub(crate) kept: Option<Arc<DurableRuns>>,
+    pub(crate) durable_runs: Option<Arc<DurableRuns>>,
     /// The log of rules.
     pub(crate) logs: Option<Arc<WorkflowLogs>>,
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{
     entry::Entry,
-    records::{Over, RunName, RunRequest},
+    records::{RunName, RunRequest, StoredOutcome},
 };
 use crate::{
     Evaluator, FailureKind, RunCall, Runner, TRACE_TIME, WorkflowFailure, arguments, runner::now_ms,
@@ -20,7 +20,7 @@ const ERROR_CHARS_MAX: usize = 4096;
 
 /// Result of one attempt to run.
 pub(super) enum Attempt {
-    Over(Over),
+    Ended(StoredOutcome),
     /// There was no room.
     NotBegun(WorkflowFailure),
     /// Interrupted because the server is stopping.
@@ -31,12 +31,12 @@ pub(super) enum Attempt {
 pub(super) async fn attempt<E: Evaluator>(
     runner: &Runner<E>,
     name: &RunName,
-    asked: &RunRequest,
+    request: &RunRequest,
     entry: &Arc<Entry>,
     is_ending: &watch::Sender<bool>,
 ) -> Attempt {
     entry.has_begun.store(false, Ordering::Release);
-    let (release, outcome) = run(runner, name, asked, entry).await;
+    let (release, outcome) = run(runner, name, request, entry).await;
     let has_begun = entry.has_begun.load(Ordering::Acquire);
     let (status, answer, trace) = match outcome {
         Ok(answer) => (200, answer, String::new()),
@@ -44,14 +44,14 @@ pub(super) async fn attempt<E: Evaluator>(
         Err(WorkflowFailure::Stopping) if *is_ending.borrow() => return Attempt::CutOff,
         Err(refusal) => {
             refusal.log(&name.id);
-            let told = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
-            (refusal.code(), told, refusal.trace().to_owned())
+            let text = refusal.to_string().chars().take(ERROR_CHARS_MAX).collect();
+            (refusal.code(), text, refusal.trace().to_owned())
         }
     };
-    Attempt::Over(Over {
-        workflow: asked.workflow.clone(),
-        mark: asked.mark_text(),
-        asked_ms: asked.at_ms,
+    Attempt::Ended(StoredOutcome {
+        workflow: request.workflow.clone(),
+        digest: request.digest_text(),
+        asked_ms: request.at_ms,
         ended_ms: now_ms(),
         status,
         answer,
@@ -64,19 +64,19 @@ pub(super) async fn attempt<E: Evaluator>(
 async fn run<E: Evaluator>(
     runner: &Runner<E>,
     name: &RunName,
-    asked: &RunRequest,
+    request: &RunRequest,
     entry: &Arc<Entry>,
 ) -> (Option<u64>, Result<String, WorkflowFailure>) {
-    let chosen = match runner.releases.choose(&name.id, asked.release) {
+    let chosen = match runner.releases.choose(&name.id, request.release) {
         Ok(chosen) => chosen,
         Err(refusal) => return (None, Err(refusal)),
     };
     let answer = async {
         let asker = runner.admission.known(name.client.as_deref())?;
-        let asker = asker.with_user(asked.user.as_deref());
-        let args = arguments(asked.args.as_bytes())?;
+        let asker = asker.with_user(request.user.as_deref());
+        let args = arguments(request.args.as_bytes())?;
         let begun = Arc::clone(entry);
-        let (workflow, wants_trace) = (&asked.workflow, asked.wants_trace);
+        let (workflow, wants_trace) = (&request.workflow, request.wants_trace);
         let ask = RunCall {
             begun: Some(Arc::new(move || begun.begins())),
             ..RunCall::new(&chosen.bundle, workflow, args, asker, &name.id, wants_trace)

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::watch;
 
-use super::records::{Over, RunRequest};
+use super::records::{RunRequest, StoredOutcome};
 use crate::{WorkflowFailure, runs::result::quoted};
 
 /// An unfinished run.
@@ -15,7 +15,7 @@ use crate::{WorkflowFailure, runs::result::quoted};
 pub struct Entry {
     pub(super) workflow: String,
     /// Digest of the request.
-    pub(super) mark: u128,
+    pub(super) digest: u128,
     /// Whether some client does not wait for it: then it begins whenever there is room.
     is_promised: AtomicBool,
     pub(super) has_begun: AtomicBool,
@@ -33,29 +33,31 @@ pub enum Progress {
     Queued,
     /// Running in an engine, or another server has it.
     Running,
-    /// Over, with this outcome.
-    Over(Arc<Over>),
+    /// Ended, with this outcome.
+    Ended(Arc<StoredOutcome>),
     /// Not run by this server: it was not accepted, could not begin while its clients waited, or is left to the next server.
     Refused(WorkflowFailure),
 }
 
 impl Entry {
-    pub(super) fn new(asked: &RunRequest, progress: Progress) -> Arc<Self> {
+    pub(super) fn new(request: &RunRequest, progress: Progress) -> Arc<Self> {
         Arc::new(Self {
-            workflow: asked.workflow.clone(),
-            mark: asked.mark(),
-            is_promised: AtomicBool::new(asked.is_promised),
+            workflow: request.workflow.clone(),
+            digest: request.digest(),
+            is_promised: AtomicBool::new(request.is_promised),
             has_begun: AtomicBool::new(false),
             progress: watch::Sender::new(progress),
         })
     }
 
-    /// Waits for the first progress that `wanted` accepts.
-    pub async fn comes_to(&self, wanted: fn(&Progress) -> bool) -> Progress {
+    /// Waits for the first progress that meets a condition.
+    pub async fn wait_for(&self, condition: fn(&Progress) -> bool) -> Progress {
         let mut progress = self.progress.subscribe();
-        let come = progress.wait_for(wanted).await;
+        let reached = progress.wait_for(condition).await;
         // The entry owns the sender, so it outlives this wait.
-        come.map_or(Progress::Refused(WorkflowFailure::Stopping), |come| come.clone())
+        reached.map_or(Progress::Refused(WorkflowFailure::Stopping), |reached| {
+            reached.clone()
+        })
     }
 
     /// The progress so far.
@@ -87,7 +89,7 @@ impl Progress {
 
     /// Whether this server does nothing more for the run.
     pub fn is_over(&self) -> bool {
-        matches!(self, Self::Over(_) | Self::Refused(_))
+        matches!(self, Self::Ended(_) | Self::Refused(_))
     }
 
     /// Its name: `waiting`, `running`, `done` or `failed`.
@@ -95,8 +97,8 @@ impl Progress {
         match self {
             Self::Accepting | Self::Waiting | Self::Queued => "waiting",
             Self::Running => "running",
-            Self::Over(over) if over.status == 200 => "done",
-            Self::Over(_) | Self::Refused(_) => "failed",
+            Self::Ended(outcome) if outcome.status == 200 => "done",
+            Self::Ended(_) | Self::Refused(_) => "failed",
         }
     }
 
@@ -104,13 +106,13 @@ impl Progress {
     ///
     /// # Errors
     /// If the run failed, was refused, or is not over.
-    pub fn outcome(self) -> Result<Arc<Over>, WorkflowFailure> {
+    pub fn outcome(self) -> Result<Arc<StoredOutcome>, WorkflowFailure> {
         match self {
-            Self::Over(over) if over.status == 200 => Ok(over),
-            Self::Over(over) => Err(WorkflowFailure::Ended {
-                status: over.status,
-                what: over.answer.clone(),
-                trace: over.trace.clone(),
+            Self::Ended(outcome) if outcome.status == 200 => Ok(outcome),
+            Self::Ended(outcome) => Err(WorkflowFailure::Ended {
+                status: outcome.status,
+                what: outcome.answer.clone(),
+                trace: outcome.trace.clone(),
             }),
             Self::Refused(refusal) => Err(refusal),
             Self::Accepting | Self::Waiting | Self::Queued | Self::Running => {
@@ -131,14 +133,14 @@ impl Progress {
     pub fn report(&self, id: &str, workflow: &str) -> Result<String, WorkflowFailure> {
         let (run, workflow, state) = (quoted(id), quoted(workflow), self.state());
         let begin = format!(r#"{{"run":{run},"workflow":{workflow},"state":"{state}""#);
-        let over = match self {
-            Self::Over(over) => over,
+        let outcome = match self {
+            Self::Ended(outcome) => outcome,
             Self::Refused(refusal) => return Err(refusal.clone()),
             Self::Accepting | Self::Waiting | Self::Queued | Self::Running => {
                 return Ok(format!("{begin}}}"));
             }
         };
-        let Over {
+        let StoredOutcome {
             asked_ms,
             ended_ms,
             status,
@@ -146,7 +148,7 @@ impl Progress {
             trace,
             release,
             ..
-        } = &**over;
+        } = &**outcome;
         let outcome = if *status == 200 {
             format!(r#""result":{answer}"#)
         } else {

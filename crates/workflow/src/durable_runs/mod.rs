@@ -9,7 +9,7 @@
 
 mod attempt;
 mod entry;
-mod holding;
+mod lock_holder;
 mod records;
 
 use std::{
@@ -25,12 +25,12 @@ use tokio::{runtime::Handle, sync::Semaphore, sync::watch};
 
 use self::{
     attempt::{Attempt, attempt},
-    holding::Holding,
+    lock_holder::LockHolder,
     records::Records,
 };
 pub use self::{
     entry::{Entry, Progress},
-    records::{Over, RunName, RunRequest},
+    records::{RunName, RunRequest, StoredOutcome},
 };
 use crate::{
     Admission, Asker, Evaluator, FailureKind, RunStorage, Runner, StorageError, WorkflowFailure, arguments,
@@ -62,14 +62,14 @@ pub struct DurableRuns<E: Evaluator> {
     records: Records,
     open_max: usize,
     /// Permits for running asynchronous runs.
-    places: Semaphore,
+    permits: Semaphore,
     entries: Mutex<HashMap<RunName, Arc<Entry>>>,
     /// The workflows in force, which execute the runs.
     runner: watch::Sender<Option<Runner<E>>>,
     /// Whether this server has its lock in the store, without which others take over its runs.
-    is_holding: watch::Sender<bool>,
+    has_lock: watch::Sender<bool>,
     is_ending: watch::Sender<bool>,
-    holding: Mutex<Option<Holding>>,
+    holding: Mutex<Option<LockHolder>>,
     runtime: Handle,
 }
 
@@ -82,21 +82,21 @@ impl<E: Evaluator> fmt::Debug for DurableRuns<E> {
 /// A run in the store.
 enum Stored {
     Open(RunRequest),
-    Over(Over),
+    Ended(StoredOutcome),
 }
 
 impl Stored {
     fn workflow(&self) -> &str {
         match self {
             Self::Open(open) => &open.workflow,
-            Self::Over(over) => &over.workflow,
+            Self::Ended(outcome) => &outcome.workflow,
         }
     }
 
-    fn mark(&self) -> Cow<'_, str> {
+    fn digest(&self) -> Cow<'_, str> {
         match self {
-            Self::Open(open) => open.mark_text().into(),
-            Self::Over(over) => (&*over.mark).into(),
+            Self::Open(open) => open.digest_text().into(),
+            Self::Ended(outcome) => (&*outcome.digest).into(),
         }
     }
 }
@@ -110,10 +110,10 @@ impl<E: Evaluator> DurableRuns<E> {
         Arc::new(Self {
             records: Records::new(storage, &limits.global, limits.kept, server),
             open_max: limits.open_max,
-            places: Semaphore::new(limits.at_a_time),
+            permits: Semaphore::new(limits.at_a_time),
             entries: Mutex::default(),
             runner: watch::Sender::new(None),
-            is_holding: watch::Sender::new(true),
+            has_lock: watch::Sender::new(true),
             is_ending: watch::Sender::new(false),
             holding: Mutex::default(),
             runtime: Handle::current(),
@@ -125,7 +125,7 @@ impl<E: Evaluator> DurableRuns<E> {
     /// # Errors
     /// If the storage fails, or a thread cannot be started.
     pub fn begin(self: &Arc<Self>) -> Result<(), StorageError> {
-        *self.holding.lock() = Some(Holding::start(self)?);
+        *self.holding.lock() = Some(LockHolder::start(self)?);
         Ok(())
     }
 
@@ -152,8 +152,8 @@ impl<E: Evaluator> DurableRuns<E> {
     pub async fn stopped(&self) {
         let entries: Vec<_> = self.entries.lock().values().cloned().collect();
         for entry in entries {
-            let rests = |progress: &Progress| matches!(progress, Progress::Waiting) || progress.is_over();
-            entry.comes_to(rests).await;
+            let is_idle = |progress: &Progress| matches!(progress, Progress::Waiting) || progress.is_over();
+            entry.wait_for(is_idle).await;
         }
     }
 
@@ -166,37 +166,37 @@ impl<E: Evaluator> DurableRuns<E> {
     ///
     /// # Errors
     /// If the name belongs to a run of something else, or there is no room for another.
-    pub fn run(self: &Arc<Self>, name: RunName, asked: RunRequest) -> Result<Arc<Entry>, WorkflowFailure> {
+    pub fn run(self: &Arc<Self>, name: RunName, request: RunRequest) -> Result<Arc<Entry>, WorkflowFailure> {
         let mut entries = self.entries.lock();
         if let Some(entry) = entries.get(&name) {
-            if entry.mark != asked.mark() {
+            if entry.digest != request.digest() {
                 return Err(WorkflowFailure::OtherRun { id: name.id });
             }
-            if asked.is_promised {
+            if request.is_promised {
                 entry.promise();
             }
             return Ok(Arc::clone(entry));
         }
-        if asked.is_promised && *self.is_ending.borrow() {
+        if request.is_promised && *self.is_ending.borrow() {
             return Err(WorkflowFailure::Stopping);
         }
         let open_max = self.open_max;
         if entries.len() >= open_max {
             return Err(WorkflowFailure::TooManyRuns { open_max });
         }
-        let entry = Entry::new(&asked, Progress::Accepting);
+        let entry = Entry::new(&request, Progress::Accepting);
         entries.insert(name.clone(), Arc::clone(&entry));
         drop(entries);
         // A spawned task, so that the run continues even if the client disconnects.
-        let (kept, its) = (Arc::clone(self), Arc::clone(&entry));
+        let (runs, accepted) = (Arc::clone(self), Arc::clone(&entry));
         self.runtime.spawn(async move {
-            match kept.accept(&name, asked, &its).await {
+            match runs.accept(&name, request, &accepted).await {
                 Ok(None) => {
-                    its.progress.send_replace(Progress::Waiting);
-                    kept.see_to(&name, &its).await;
+                    accepted.progress.send_replace(Progress::Waiting);
+                    runs.run_to_end(&name, &accepted).await;
                 }
-                Ok(Some(over)) => kept.conclude(&name, &its, Progress::Over(Arc::new(over))),
-                Err(refusal) => kept.conclude(&name, &its, Progress::Refused(refusal)),
+                Ok(Some(outcome)) => runs.conclude(&name, &accepted, Progress::Ended(Arc::new(outcome))),
+                Err(refusal) => runs.conclude(&name, &accepted, Progress::Refused(refusal)),
             }
         });
         Ok(entry)
@@ -211,18 +211,18 @@ impl<E: Evaluator> DurableRuns<E> {
         runner: &Runner<E>,
         asker: Asker<'_>,
         name: &RunName,
-        asked: &RunRequest,
+        request: &RunRequest,
     ) -> Result<(), WorkflowFailure> {
-        let workflow = &asked.workflow;
+        let workflow = &request.workflow;
         Admission::check(asker, workflow)?;
         let is_here = self.entries.lock().contains_key(name);
-        if is_here || self.records.over(name).await?.is_some() {
+        if is_here || self.records.outcome(name).await?.is_some() {
             return Ok(());
         }
-        let chosen = runner.releases.choose(&name.id, asked.release)?;
+        let chosen = runner.releases.choose(&name.id, request.release)?;
         chosen.check(asker, workflow)?;
         match chosen.bundle.schemas(workflow) {
-            Some(schemas) => schemas.check_args(arguments(asked.args.as_bytes())?),
+            Some(schemas) => schemas.check_args(arguments(request.args.as_bytes())?),
             None => Ok(()),
         }
     }
@@ -242,8 +242,8 @@ impl<E: Evaluator> DurableRuns<E> {
             if entry.workflow != workflow {
                 return Ok(None);
             }
-            let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
-            return Ok(Some(over.await.unwrap_or_else(|_| entry.progress())));
+            let outcome = tokio::time::timeout_at(until.into(), entry.wait_for(Progress::is_over));
+            return Ok(Some(outcome.await.unwrap_or_else(|_| entry.progress())));
         }
         let mut pause = PAUSE;
         loop {
@@ -252,7 +252,7 @@ impl<E: Evaluator> DurableRuns<E> {
                 return Ok(None);
             }
             match stored {
-                Some(Stored::Over(over)) => return Ok(Some(Progress::Over(Arc::new(over)))),
+                Some(Stored::Ended(outcome)) => return Ok(Some(Progress::Ended(Arc::new(outcome)))),
                 _ if Instant::now() >= until => return Ok(Some(Progress::Running)),
                 _ => {}
             }
@@ -263,14 +263,14 @@ impl<E: Evaluator> DurableRuns<E> {
 
     /// A run in the store.
     async fn stored(&self, name: &RunName) -> Result<Option<Stored>, WorkflowFailure> {
-        if let Some(over) = self.records.over(name).await? {
-            return Ok(Some(Stored::Over(over)));
+        if let Some(outcome) = self.records.outcome(name).await? {
+            return Ok(Some(Stored::Ended(outcome)));
         }
-        if let Some(open) = self.records.asked(name).await? {
+        if let Some(open) = self.records.request(name).await? {
             return Ok(Some(Stored::Open(open)));
         }
         // It may have ended between the two.
-        Ok(self.records.over(name).await?.map(Stored::Over))
+        Ok(self.records.outcome(name).await?.map(Stored::Ended))
     }
 
     /// Stores the request; returns the outcome if the run has finished earlier, or has been run by another server. Returns `None` once the run
@@ -278,28 +278,28 @@ impl<E: Evaluator> DurableRuns<E> {
     async fn accept(
         &self,
         name: &RunName,
-        mut asked: RunRequest,
+        mut request: RunRequest,
         entry: &Entry,
-    ) -> Result<Option<Over>, WorkflowFailure> {
+    ) -> Result<Option<StoredOutcome>, WorkflowFailure> {
         let mut ending = self.is_ending.subscribe();
         let mut pause = PAUSE;
-        let mut stored = self.records.over(name).await?.map(Stored::Over);
+        let mut stored = self.records.outcome(name).await?.map(Stored::Ended);
         loop {
             let Some(found) = stored else {
-                asked.is_promised = entry.is_promised();
-                match self.records.accept(name, &asked)?.await {
+                request.is_promised = entry.is_promised();
+                match self.records.accept(name, &request)?.await {
                     // Another server was faster, or has it still.
                     Err(error) if error.code() == CONFLICT => stored = self.stored(name).await?,
                     accepted => return Ok(accepted.map(|()| None)?),
                 }
                 continue;
             };
-            if found.mark() != asked.mark_text() {
+            if found.digest() != request.digest_text() {
                 let id = name.id.clone();
                 return Err(WorkflowFailure::OtherRun { id });
             }
             let open = match found {
-                Stored::Over(over) => return Ok(Some(over)),
+                Stored::Ended(outcome) => return Ok(Some(outcome)),
                 Stored::Open(open) => open,
             };
             // It was taken over, or the outcome of an earlier acceptance was unknown.
@@ -330,22 +330,22 @@ impl<E: Evaluator> DurableRuns<E> {
 
     async fn adopt_one(self: Arc<Self>, name: RunName) {
         // A run that cannot be read does not affect the others.
-        while let Some(asked) = self.asked(&name).await {
+        while let Some(request) = self.request(&name).await {
             let other = match self.entries.lock().entry(name.clone()) {
                 hash_map::Entry::Occupied(entry) => Arc::clone(entry.get()),
-                hash_map::Entry::Vacant(place) => {
-                    let entry = Arc::clone(place.insert(Entry::new(&asked, Progress::Waiting)));
+                hash_map::Entry::Vacant(vacant) => {
+                    let entry = Arc::clone(vacant.insert(Entry::new(&request, Progress::Waiting)));
                     // Some client may have been promised it.
                     entry.promise();
                     let runs = Arc::clone(&self);
                     self.runtime
-                        .spawn(async move { runs.see_to(&name, &entry).await });
+                        .spawn(async move { runs.run_to_end(&name, &entry).await });
                     return;
                 }
             };
             // A client asks for it, who finds that it is this server's, or that it is another run.
-            drop(asked);
-            other.comes_to(Progress::is_over).await;
+            drop(request);
+            other.wait_for(Progress::is_over).await;
         }
     }
 
@@ -366,18 +366,18 @@ impl<E: Evaluator> DurableRuns<E> {
     }
 
     /// The stored request of an accepted run, once the storage can be read; `None` if there is none. Logs an error if it is of another kind.
-    async fn asked(&self, name: &RunName) -> Option<RunRequest> {
+    async fn request(&self, name: &RunName) -> Option<RunRequest> {
         let mut pause = PAUSE;
         loop {
-            let why = match self.records.asked(name).await {
-                Ok(asked) => return asked,
+            let why = match self.records.request(name).await {
+                Ok(request) => return request,
                 Err(why) => why,
             };
             let is_foreign = matches!(why, WorkflowFailure::ForeignRun { .. });
             if is_foreign || pause == PAUSE {
                 tracing::error!(target: "forebay::workflow", run = name.id, "a run that was accepted cannot be read: {why}");
             }
-            if is_foreign || *self.is_ending.borrow() || !*self.is_holding.borrow() {
+            if is_foreign || *self.is_ending.borrow() || !*self.has_lock.borrow() {
                 return None;
             }
             tokio::time::sleep(pause).await;
@@ -386,22 +386,22 @@ impl<E: Evaluator> DurableRuns<E> {
     }
 
     /// Runs an accepted run until it has an outcome.
-    async fn see_to(&self, name: &RunName, entry: &Arc<Entry>) {
-        let (mut ending, mut holding) = (self.is_ending.subscribe(), self.is_holding.subscribe());
+    async fn run_to_end(&self, name: &RunName, entry: &Arc<Entry>) {
+        let (mut ending, mut holding) = (self.is_ending.subscribe(), self.has_lock.subscribe());
         let mut pause = PAUSE;
         loop {
-            let mut place = None;
+            let mut permit = None;
             if entry.is_promised() {
                 tokio::select! {
                     biased;
                     _ = ending.wait_for(|ending| *ending) => return self.leave(name, entry),
                     _ = holding.wait_for(|holds| !*holds) => return self.leave(name, entry),
-                    taken = self.places.acquire() => place = taken.ok(),
+                    taken = self.permits.acquire() => permit = taken.ok(),
                 }
             }
             // Reads the arguments for each attempt, so that waiting runs do not hold them in memory.
-            let Some(asked) = self.asked(name).await else {
-                if *self.is_ending.borrow() || !*self.is_holding.borrow() {
+            let Some(request) = self.request(name).await else {
+                if *self.is_ending.borrow() || !*self.has_lock.borrow() {
                     return self.leave(name, entry);
                 }
                 let id = name.id.clone();
@@ -415,12 +415,12 @@ impl<E: Evaluator> DurableRuns<E> {
                     biased;
                     // Another server may have taken it over.
                     _ = holding.wait_for(|holds| !*holds) => Attempt::CutOff,
-                    attempted = attempt(&runner, name, &asked, entry, &self.is_ending) => attempted,
+                    attempted = attempt(&runner, name, &request, entry, &self.is_ending) => attempted,
                 };
                 match attempted {
-                    Attempt::Over(over) => {
-                        drop(place);
-                        return self.write(name, entry, over).await;
+                    Attempt::Ended(outcome) => {
+                        drop(permit);
+                        return self.write(name, entry, outcome).await;
                     }
                     Attempt::CutOff => return self.leave(name, entry),
                     Attempt::NotBegun(refusal) => {
@@ -431,7 +431,7 @@ impl<E: Evaluator> DurableRuns<E> {
                 }
             }
             // Gives others a chance to begin. The error is not reported, because the run will be attempted again.
-            drop(place);
+            drop(permit);
             entry.progress.send_replace(Progress::Waiting);
             drop(tokio::time::timeout(pause, ending.wait_for(|ending| *ending)).await);
             pause = (pause * 2).min(PAUSE_MAX);
@@ -462,23 +462,23 @@ impl<E: Evaluator> DurableRuns<E> {
     }
 
     /// Stores the outcome, retrying for as long as it takes.
-    async fn write(&self, name: &RunName, entry: &Entry, mut over: Over) {
+    async fn write(&self, name: &RunName, entry: &Entry, mut outcome: StoredOutcome) {
         let (mut pause, mut is_replaced) = (PAUSE, false);
         loop {
-            let written = match self.records.end(name, &over) {
+            let written = match self.records.end(name, &outcome) {
                 Ok(written) => written.await,
                 Err(error) => Err(error),
             };
             let error = match written {
-                Ok(()) => return self.conclude(name, entry, Progress::Over(Arc::new(over))),
+                Ok(()) => return self.conclude(name, entry, Progress::Ended(Arc::new(outcome))),
                 // Another server has taken the run over, or it was removed from the storage, so that its outcome is of no interest.
                 Err(error) if error.code() == FailureKind::NotFound.code() => {
-                    let over = match self.stored(name).await {
-                        Ok(None) => over,
-                        Ok(Some(Stored::Over(over))) => over,
+                    let outcome = match self.stored(name).await {
+                        Ok(None) => outcome,
+                        Ok(Some(Stored::Ended(outcome))) => outcome,
                         Ok(Some(Stored::Open(_))) | Err(_) => return self.leave(name, entry),
                     };
-                    return self.conclude(name, entry, Progress::Over(Arc::new(over)));
+                    return self.conclude(name, entry, Progress::Ended(Arc::new(outcome)));
                 }
                 Err(error) => error,
             };
@@ -486,12 +486,12 @@ impl<E: Evaluator> DurableRuns<E> {
             if is_too_long && !is_replaced {
                 // The error becomes the outcome.
                 is_replaced = true;
-                over.status = 500;
-                over.trace.clear();
-                over.answer = format!("the result of the run cannot be kept: {error}");
+                outcome.status = 500;
+                outcome.trace.clear();
+                outcome.answer = format!("the result of the run cannot be kept: {error}");
                 continue;
             }
-            tracing::error!(target: "forebay::workflow", run = name.id, workflow = over.workflow, "what a run has come to is not written yet: {error}");
+            tracing::error!(target: "forebay::workflow", run = name.id, workflow = outcome.workflow, "the outcome of a run is not stored yet: {error}");
             if *self.is_ending.borrow() {
                 return self.leave(name, entry);
             }

@@ -17,8 +17,8 @@ use crate::{
 const OPEN: &str = "open";
 const OVER: &str = "over";
 const HELD: &str = "held";
-/// The document of a node that says which server has a run.
-const MARK: &[u8] = b"true";
+/// The document of a node whose path alone says something: which server has a run.
+const PRESENT: &[u8] = b"true";
 /// Stands for the client's id where no clients are configured.
 const EVERYBODY: &str = "*";
 
@@ -60,7 +60,7 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// A digest of the request: two requests with one key must ask for the same run, for the same user.
-    pub(super) fn mark(&self) -> u128 {
+    pub(super) fn digest(&self) -> u128 {
         let (workflow, args) = (&self.workflow, &self.args);
         let (release, trace) = (self.release, self.wants_trace);
         let mut hasher = SipHasher13::new();
@@ -72,19 +72,19 @@ impl RunRequest {
     }
 
     /// The digest in hexadecimal, as it is stored.
-    pub(super) fn mark_text(&self) -> String {
-        format!("{:032x}", self.mark())
+    pub(super) fn digest_text(&self) -> String {
+        format!("{:032x}", self.digest())
     }
 }
 
 /// The outcome of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Over {
+pub struct StoredOutcome {
     /// Name of the workflow.
     pub workflow: String,
     /// Digest of the request.
-    pub mark: String,
+    pub digest: String,
     /// Time of the request, in milliseconds since 1970 UTC.
     pub asked_ms: u64,
     /// Time of the end, in milliseconds since 1970 UTC.
@@ -142,27 +142,27 @@ impl Records {
     }
 
     /// The request of an unfinished run.
-    pub(super) async fn asked(&self, name: &RunName) -> Result<Option<RunRequest>, WorkflowFailure> {
+    pub(super) async fn request(&self, name: &RunName) -> Result<Option<RunRequest>, WorkflowFailure> {
         self.read(OPEN, name).await
     }
 
-    pub(super) async fn over(&self, name: &RunName) -> Result<Option<Over>, WorkflowFailure> {
+    pub(super) async fn outcome(&self, name: &RunName) -> Result<Option<StoredOutcome>, WorkflowFailure> {
         self.read(OVER, name).await
     }
 
     /// Stores a request: the run is accepted, and this server's, once the returned write is done. It fails with the code 412 if the run is
     /// stored already.
-    pub(super) fn accept(&self, name: &RunName, asked: &RunRequest) -> Result<Written, StorageError> {
+    pub(super) fn accept(&self, name: &RunName, request: &RunRequest) -> Result<Written, StorageError> {
         let absent = |part| Write::RequireAbsent {
             path: self.path(part, name).map(str::to_owned).into(),
         };
         self.storage.submit(vec![
             absent(OVER),
             absent(OPEN),
-            self.put(OPEN, name, asked, None),
+            self.put(OPEN, name, request, None),
             Write::Put {
                 path: self.held(&self.server, name).map(str::to_owned).into(),
-                document: MARK.to_vec(),
+                document: PRESENT.to_vec(),
                 lifetime: None,
             },
         ])
@@ -170,10 +170,10 @@ impl Records {
 
     /// Replaces a run's request by its outcome: it is over once the returned write is done. It fails with the code 404 if the run is not this
     /// server's any more.
-    pub(super) fn end(&self, name: &RunName, over: &Over) -> Result<Written, StorageError> {
-        let outcome = self.put(OVER, name, over, Some(self.kept));
+    pub(super) fn end(&self, name: &RunName, outcome: &StoredOutcome) -> Result<Written, StorageError> {
         let [held, open] = self.remove(name);
-        self.storage.submit(vec![held, open, outcome])
+        let put = self.put(OVER, name, outcome, Some(self.kept));
+        self.storage.submit(vec![held, open, put])
     }
 
     /// Removes a request that was accepted but never began, so that a retry counts as a new request.
@@ -244,7 +244,7 @@ impl Records {
         taken.truncate(max);
         for name in &taken {
             changes.remove(&self.held(server, name))?;
-            changes.put(&self.held(&self.server, name), MARK)?;
+            changes.put(&self.held(&self.server, name), PRESENT)?;
         }
         changes.commit()?;
         Ok(taken)

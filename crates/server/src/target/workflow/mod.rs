@@ -55,7 +55,7 @@ pub(crate) struct WorkflowTarget {
     /// Whether responses are exactly Rengine's wherever programs could depend on that.
     is_as_rengine: bool,
     route: WorkflowRoute,
-    kept: Option<Arc<DurableRuns>>,
+    durable_runs: Option<Arc<DurableRuns>>,
     releases_api: Option<Arc<ReleaseThreads>>,
 }
 
@@ -100,7 +100,7 @@ impl WorkflowTarget {
             logs: around.logs,
             is_as_rengine: workflow.compat == config::WorkflowCompat::Rengine,
             route,
-            kept: around.kept,
+            durable_runs: around.durable_runs,
             releases_api: None,
         }
     }
@@ -139,8 +139,8 @@ impl WorkflowTarget {
     }
 
     /// The durable runs, if they are configured.
-    pub(crate) fn kept(&self) -> Option<&Arc<DurableRuns>> {
-        self.kept.as_ref()
+    pub(crate) fn durable_runs(&self) -> Option<&Arc<DurableRuns>> {
+        self.durable_runs.as_ref()
     }
 
     /// Log files of its rules.
@@ -168,9 +168,9 @@ impl WorkflowTarget {
         let is_read = matches!(request.head.method(), "GET" | "HEAD");
         if is_read
             && self.route.api == WorkflowApi::Named
-            && let Some(kept) = &self.kept
+            && let Some(runs) = &self.durable_runs
         {
-            return requests::durable::tell(self, kept, request, client).await;
+            return requests::durable::tell(self, runs, request, client).await;
         }
         let is_asked = is_read && self.route.api == WorkflowApi::Custom;
         if self.route.api == WorkflowApi::Releases {
@@ -191,7 +191,7 @@ impl WorkflowTarget {
 
     /// Methods of the route, except for [`WorkflowApi::Custom`], which also takes GET.
     fn methods(&self) -> &'static str {
-        if self.route.api == WorkflowApi::Named && self.kept.is_some() {
+        if self.route.api == WorkflowApi::Named && self.durable_runs.is_some() {
             "GET, HEAD, OPTIONS, POST"
         } else {
             POSTED

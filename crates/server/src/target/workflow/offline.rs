@@ -78,7 +78,7 @@ pub fn start_offline(
         held: None,
         store: store_options,
         open_store: None,
-        kept: None,
+        durable_runs: None,
         logs: None,
     };
     let target = workflow_engines(config, workflow, releases, environment)?;

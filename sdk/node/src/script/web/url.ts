@@ -1,21 +1,37 @@
 /** URLs (URL). The server parses them. */
 import { host } from '../host.js';
 
-const HREF = 0;
-const PROTOCOL = 1;
-const USERNAME = 2;
-const PASSWORD = 3;
-const HOST = 4;
-const HOSTNAME = 5;
-const PORT = 6;
-const PATHNAME = 7;
-const SEARCH = 8;
-const HASH = 9;
-const ORIGIN = 10;
+/** The parts of a URL, as the host orders them; after them comes the origin, which cannot be set. */
+const PARTS = ['href', 'protocol', 'username', 'password', 'host', 'hostname', 'port', 'pathname', 'search', 'hash'] as const;
 
 export class URL {
+  declare href: string;
+  declare protocol: string;
+  declare username: string;
+  declare password: string;
+  declare host: string;
+  declare hostname: string;
+  declare port: string;
+  declare pathname: string;
+  declare search: string;
+  declare hash: string;
   #parts: string[];
   #params: URLSearchParams | undefined;
+
+  static {
+    for (const [index, part] of PARTS.entries()) {
+      Object.defineProperty(URL.prototype, part, {
+        configurable: true,
+        get(this: URL) {
+          return this.#parts[index];
+        },
+        set(this: URL, value: unknown) {
+          if (!this.#set(part, value) && part === 'href') throw invalid(String(value));
+          if (part === 'href' || part === 'search') this.#tellParams();
+        },
+      });
+    }
+  }
 
   constructor(url: unknown, base?: unknown) {
     const parts = base === undefined ? host.url(String(url)) : host.url(String(url), String(base));
@@ -31,90 +47,8 @@ export class URL {
     return URL.canParse(url, base) ? new URL(url, base) : null;
   }
 
-  get href(): string {
-    return this.#parts[HREF]!;
-  }
-
-  set href(value: string) {
-    if (!this.#set('href', value)) throw invalid(String(value));
-    this.#tellParams();
-  }
-
   get origin(): string {
-    return this.#parts[ORIGIN]!;
-  }
-
-  get protocol(): string {
-    return this.#parts[PROTOCOL]!;
-  }
-
-  set protocol(value: string) {
-    this.#set('protocol', value);
-  }
-
-  get username(): string {
-    return this.#parts[USERNAME]!;
-  }
-
-  set username(value: string) {
-    this.#set('username', value);
-  }
-
-  get password(): string {
-    return this.#parts[PASSWORD]!;
-  }
-
-  set password(value: string) {
-    this.#set('password', value);
-  }
-
-  get host(): string {
-    return this.#parts[HOST]!;
-  }
-
-  set host(value: string) {
-    this.#set('host', value);
-  }
-
-  get hostname(): string {
-    return this.#parts[HOSTNAME]!;
-  }
-
-  set hostname(value: string) {
-    this.#set('hostname', value);
-  }
-
-  get port(): string {
-    return this.#parts[PORT]!;
-  }
-
-  set port(value: string) {
-    this.#set('port', value);
-  }
-
-  get pathname(): string {
-    return this.#parts[PATHNAME]!;
-  }
-
-  set pathname(value: string) {
-    this.#set('pathname', value);
-  }
-
-  get search(): string {
-    return this.#parts[SEARCH]!;
-  }
-
-  set search(value: string) {
-    this.#set('search', value);
-    this.#tellParams();
-  }
-
-  get hash(): string {
-    return this.#parts[HASH]!;
-  }
-
-  set hash(value: string) {
-    this.#set('hash', value);
+    return this.#parts[PARTS.length]!;
   }
 
   get searchParams(): URLSearchParams {

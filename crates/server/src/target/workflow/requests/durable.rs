@@ -77,12 +77,12 @@ fn preferences(head: &Head) -> Preferences {
 pub(super) async fn answer(
     target: &WorkflowTarget,
     request: &Request<'_>,
-    wish: DurableRunRequest,
+    how: DurableRunRequest,
     asker: Asker<'_>,
-    asked: RunRequest,
+    run: RunRequest,
     client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
-    let Some(kept) = target.kept() else {
+    let Some(runs) = target.durable_runs() else {
         return Err(WorkflowFailure::request(
             "there is an `Idempotency-Key`, and runs are not kept here: `runs` under [workflow] says where",
         )
@@ -90,27 +90,27 @@ pub(super) async fn answer(
     };
     let name = RunName {
         client: asker.id.map(str::to_owned),
-        id: match wish.key {
+        id: match how.key {
             Some(key) => key,
             None => format!("{:032x}", random()?),
         },
     };
     wait_for(
-        kept.check(&target.runner, asker, &name, &asked),
+        runs.check(&target.runner, asker, &name, &run),
         request.deadline,
         client,
     )
     .await??;
-    let deadline = request.arrived + target.runner.timeout_of(&asked.workflow);
+    let deadline = request.arrived + target.runner.timeout_of(&run.workflow);
     let deadline = deadline.min(request.deadline);
     let id = name.id.clone();
-    let Preferences { respond_async, wait } = wish.prefers;
-    let entry = kept.run(name, asked)?;
+    let Preferences { respond_async, wait } = how.prefers;
+    let entry = runs.run(name, run)?;
     if !respond_async {
-        let over = wait_for(entry.comes_to(Progress::is_over), deadline, client).await?;
+        let over = wait_for(entry.wait_for(Progress::is_over), deadline, client).await?;
         return ended(&id, over);
     }
-    let accepted = wait_for(entry.comes_to(Progress::is_accepted), request.deadline, client).await?;
+    let accepted = wait_for(entry.wait_for(Progress::is_accepted), request.deadline, client).await?;
     if accepted.is_over() {
         return ended(&id, accepted);
     }
@@ -118,7 +118,7 @@ pub(super) async fn answer(
         // Leaves time to respond with the run's location if it is not over.
         let room = deadline.saturating_duration_since(request.arrived);
         let until = request.arrived + wait.min(room * 9 / 10);
-        let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
+        let over = tokio::time::timeout_at(until.into(), entry.wait_for(Progress::is_over));
         if let Ok(over) = wait_for(over, request.deadline, client).await? {
             return ended(&id, over);
         }
@@ -147,7 +147,7 @@ fn ended(id: &str, progress: Progress) -> Result<Reply<'static>, End> {
 /// Responds with a run's progress: `GET ?run=ID`. With `Prefer: wait=N`, waits until it is over or N seconds have passed.
 pub(in crate::target::workflow) async fn tell(
     target: &WorkflowTarget,
-    kept: &DurableRuns,
+    runs: &DurableRuns,
     request: &Request<'_>,
     client: &mut dyn Client,
 ) -> Result<Reply<'static>, End> {
@@ -173,12 +173,12 @@ pub(in crate::target::workflow) async fn tell(
         client: asker.id.map(str::to_owned),
         id,
     };
-    let progress = find(kept, request, &name, &workflow, client).await?;
+    let progress = find(runs, request, &name, &workflow, client).await?;
     Ok(json(200, progress.report(&name.id, &workflow)?.into_bytes()))
 }
 
 async fn find(
-    kept: &DurableRuns,
+    runs: &DurableRuns,
     request: &Request<'_>,
     name: &RunName,
     workflow: &str,
@@ -187,7 +187,7 @@ async fn find(
     let until = preferences(request.head)
         .wait
         .map_or(request.arrived, |wait| request.arrived + wait);
-    let found = kept.find(name, workflow, until.min(request.deadline));
+    let found = runs.find(name, workflow, until.min(request.deadline));
     let found = wait_for(found, request.deadline + Duration::from_secs(1), client).await??;
     Ok(found.ok_or_else(|| WorkflowFailure::NoSuchRun { id: name.id.clone() })?)
 }

@@ -41,23 +41,23 @@ pub(in crate::target::workflow) async fn answer(
     let options = run_options(target, request)?;
     let workflow = decode(rest).unwrap_or(rest.into());
     // Without durable runs a preference may be ignored, but not a key: ignoring it could run something twice.
-    let is_kept = |wish: &DurableRunRequest| target.kept().is_some() || wish.key.is_some();
-    if let Some(wish) = DurableRunRequest::of(request.head)?.filter(is_kept) {
+    let is_kept = |how: &DurableRunRequest| target.durable_runs().is_some() || how.key.is_some();
+    if let Some(how) = DurableRunRequest::of(request.head)?.filter(is_kept) {
         if is_list(text) {
             let what = "a run that is kept has one object of arguments, not a list".to_owned();
             return Err(WorkflowFailure::Arguments { what }.into());
         }
-        let asked = RunRequest {
+        let run = RunRequest {
             workflow: workflow.into_owned(),
             args: arguments(text)?.get().to_owned(),
             release: options.release.or(target.route.release),
             wants_trace: options.trace,
             user: user.map(str::to_owned),
             user_key: request.identity.get().map(User::key),
-            is_promised: wish.is_async(),
+            is_promised: how.is_async(),
             at_ms: now_ms(),
         };
-        return durable::answer(target, request, wish, asker, asked, client).await;
+        return durable::answer(target, request, how, asker, run, client).await;
     }
     let chosen = target.choose(request.id, options.release)?;
     let list = if is_list(text) {

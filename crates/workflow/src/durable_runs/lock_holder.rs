@@ -13,12 +13,12 @@ use crate::{Evaluator, FailureKind, NodeLocks, StorageError};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The thread that holds this server's lock.
-pub(super) struct Holding {
+pub(super) struct LockHolder {
     end: mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Holding {
+impl LockHolder {
     pub(super) fn start<E: Evaluator>(runs: &Arc<DurableRuns<E>>) -> Result<Self, StorageError> {
         let mut locks = runs.records.locks()?;
         locks.try_lock(&runs.records.own_lock())?;
@@ -65,11 +65,11 @@ fn hold<E: Evaluator>(
 impl<E: Evaluator> DurableRuns<E> {
     fn look(self: &Arc<Self>, locks: &mut dyn NodeLocks) -> Result<(), StorageError> {
         let own = self.records.own_lock();
-        if *self.is_holding.borrow() {
+        if *self.has_lock.borrow() {
             if !locks.holds(&own)? {
                 // Another server may have taken the runs over meanwhile.
                 tracing::warn!(target: "forebay::workflow", "the lock of this server's durable runs is lost: they are left to other servers");
-                self.is_holding.send_replace(false);
+                self.has_lock.send_replace(false);
                 return Ok(());
             }
         } else {
@@ -77,7 +77,7 @@ impl<E: Evaluator> DurableRuns<E> {
                 return Ok(());
             }
             let left = self.records.own()?;
-            self.is_holding.send_replace(true);
+            self.has_lock.send_replace(true);
             self.adopt(left);
         }
         if *self.is_ending.borrow() {
