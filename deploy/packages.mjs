@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Makes every package of a built binary: an archive, a Debian package, npm packages, a Python wheel, the list of what is inside.
+// Makes every package of a built binary: an archive, a Debian package, npm packages, a Python wheel, the extension for VS Code, the list of what is inside.
 //
 //   node deploy/packages.mjs target/dist/forebay target/packages
 //
@@ -117,6 +117,47 @@ test "$1" = remove && test -d /run/systemd/system || exit 0
 systemctl disable --quiet --now forebay.socket forebay.service
 `,
 };
+
+/** What a .vsix has beside the extension: what is in it, and of which kind its files are. */
+const VSIX = {
+  'extension.vsixmanifest': ({ name, displayName, description, version, publisher, engines, categories, extensionPack }) => `<?xml version="1.0" encoding="utf-8"?>
+<PackageManifest Version="2.0.0" xmlns="http://schemas.microsoft.com/developer/vsx-schema/2011">
+  <Metadata>
+    <Identity Language="en-US" Id="${name}" Version="${version}" Publisher="${publisher}"/>
+    <DisplayName>${displayName}</DisplayName>
+    <Description xml:space="preserve">${description}</Description>
+    <Categories>${categories}</Categories>
+    <Properties>
+      <Property Id="Microsoft.VisualStudio.Code.Engine" Value="${engines.vscode}"/>
+      <Property Id="Microsoft.VisualStudio.Code.ExtensionPack" Value="${extensionPack}"/>
+      <Property Id="Microsoft.VisualStudio.Code.ExtensionKind" Value="workspace"/>
+      <Property Id="Microsoft.VisualStudio.Services.Links.Source" Value="${HOME}"/>
+    </Properties>
+    <License>extension/LICENSE</License>
+  </Metadata>
+  <Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation>
+  <Dependencies/>
+  <Assets>
+    <Asset Type="Microsoft.VisualStudio.Code.Manifest" Path="extension/package.json" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Content.Details" Path="extension/README.md" Addressable="true"/>
+    <Asset Type="Microsoft.VisualStudio.Services.Content.License" Path="extension/LICENSE" Addressable="true"/>
+  </Assets>
+</PackageManifest>
+`,
+  '[Content_Types].xml': () => `<?xml version="1.0" encoding="utf-8"?>
+<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">${['js', 'json', 'md', 'mjs', 'vsixmanifest'].map((ending) => `<Default Extension=".${ending}" ContentType="text/plain"/>`).join('')}<Override PartName="/extension/LICENSE" ContentType="text/plain"/></Types>
+`,
+};
+/** Writes a folder into a zip file, whose bytes depend on nothing else. */
+const ZIP = `
+import pathlib, sys, zipfile
+folder = pathlib.Path(sys.argv[1])
+with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as archive:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        info = zipfile.ZipInfo(path.relative_to(folder).as_posix())
+        info.external_attr = 0o644 << 16
+        archive.writestr(info, path.read_bytes(), zipfile.ZIP_DEFLATED)
+`;
 
 /** What a server answers that was installed as a service and not yet told anything. */
 const FIRST_ROUTE = `# Put your routes here, and your application into \${APP}, which is /srv/forebay. Then: systemctl reload forebay
@@ -237,7 +278,18 @@ Description: application server in one binary
     put('wheel/sdk/python/LICENSE', licence);
     normalize('wheel');
     const build = `import os; os.umask(0o022); from setuptools import build_meta; build_meta.build_wheel(${JSON.stringify(to)}, {"--build-option": ["--plat-name=manylinux_2_${glibc}_${PLATFORM.wheel}", "--compression=${fast ? 'stored' : 'deflated'}"]})`;
-    run(join(ROOT, 'sdk/python/tests/.venv/bin/python'), ['-c', build], { cwd: join(stage, 'wheel/sdk/python'), env: { ...env, FOREBAY_BINARY: join(stage, 'forebay') }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const python = join(ROOT, 'sdk/python/tests/.venv/bin/python');
+    run(python, ['-c', build], { cwd: join(stage, 'wheel/sdk/python'), env: { ...env, FOREBAY_BINARY: join(stage, 'forebay') }, stdio: ['ignore', 'ignore', 'pipe'] });
+
+    // The extension for VS Code, which nothing compiles.
+    const { devDependencies: _, ...extension } = { ...JSON.parse(text('editors/vscode/package.json')), version };
+    for (const file of readdirSync(join(ROOT, 'editors/vscode'), { withFileTypes: true })) {
+      if (!file.isDirectory() && file.name !== 'package-lock.json') put(`vsix/extension/${file.name}`, text(`editors/vscode/${file.name}`));
+    }
+    put('vsix/extension/package.json', json(extension));
+    put('vsix/extension/LICENSE', licence);
+    for (const [file, content] of Object.entries(VSIX)) put(`vsix/${file}`, content(extension));
+    run(python, ['-c', ZIP, join(stage, 'vsix'), join(to, `forebay-vscode-${version}.vsix`)], { env });
 
     const packages = readdirSync(to).filter((file) => file.startsWith('forebay')).sort();
     const sums = packages.map((file) => `${createHash('sha256').update(readFileSync(join(to, file))).digest('hex')}  ${file}\n`);

@@ -181,6 +181,7 @@ const suites = [
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
   { ...node('packages', 'deploy', ['--test-timeout=180000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
+  { ...node('editors', 'editors', ['--test-timeout=60000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   ...(process.env.LINT ? [other('lint', '.', ['make', '--no-print-directory', 'lint'])] : []),
 ]
   .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))

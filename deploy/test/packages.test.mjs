@@ -137,6 +137,23 @@ test('the Debian package has a binary, a hardened unit, and a configuration that
   await run('systemd-analyze', ['security', '--offline=true', '--threshold=20', join(units, 'forebay.service')], { cwd: units });
 });
 
+test('the extension for VS Code is whole: its manifests name only files that are in it, and it loads', async () => {
+  const cwd = folder('vsix');
+  await run('python3', ['-m', 'zipfile', '--extract', packageEnding('.vsix'), cwd]);
+  const extension = join(cwd, 'extension');
+  const manifest = readFileSync(join(cwd, 'extension.vsixmanifest'), 'utf8');
+  const { version, main, devDependencies, contributes } = JSON.parse(readFileSync(join(extension, 'package.json')));
+  assert.deepEqual([version, devDependencies], [VERSION, undefined]);
+  const paths = [...manifest.matchAll(/Path="(.+?)"/g)].map(([, path]) => join(cwd, path));
+  for (const { path, configuration } of [...contributes.grammars, ...contributes.snippets, ...contributes.languages]) paths.push(join(extension, path ?? configuration));
+  for (const path of [...paths, join(extension, main)]) assert.ok(readFileSync(path).length > 0, path);
+  const types = readFileSync(join(cwd, '[Content_Types].xml'), 'utf8');
+  for (const file of [...readdirSync(extension), 'extension.vsixmanifest']) assert.ok(types.includes(`".${file.split('.').pop()}"`) || types.includes(`"/extension/${file}"`), file);
+  // VS Code itself is not there: whatever the extension asks of it is an empty object.
+  const program = "const load = require('node:module'); const real = load._load; load._load = (name, ...rest) => (name === 'vscode' ? {} : real(name, ...rest)); require('./extension.js'); import('./graph.mjs').then(({ layout }) => console.log(layout({ nodes: [], edges: [] }).nodes.length))";
+  assert.equal(await run('node', ['--eval', program], { cwd: extension }), '0\n');
+});
+
 test('the list of components names what is inside, with licences, and not what only tests use', () => {
   const { components } = JSON.parse(readFileSync(packageEnding('.cdx.json'), 'utf8'));
   const names = components.map(({ name }) => name);
