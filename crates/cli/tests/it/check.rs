@@ -457,7 +457,7 @@ fn programs_get_every_problem_with_its_range_and_its_node() {
         "forebay.toml",
         "[pool.api]\nhandler = \"api.mjs\"\n\n[workflow]\npath = \"flows\"\n",
     );
-    let graph = "{\"nodes\":[{\"@type\":\"BOOT\",\"id\":\"0\"},\n  {\"ruleId\":\"none\", \"@type\":\"PROCESS\",\"id\" : \"1\"}],\n\"edges\":[{\"from\":\"0\",\"to\":\"1\"}]}";
+    let graph = "{\"nodes\":[{\"@type\":\"BOOT\",\"id\":\"0\"},\n  {\"ruleId\":\"none\", \"name\":\"1\", \"@type\":\"PROCESS\",\"id\" : \"1\"}],\n\"edges\":[{\"from\":\"0\",\"to\":\"1\"}]}";
     folder.write("flows/graph.json", graph);
     folder.write("flows/rules/wrong.js", "function process() {\n  return (;\n}");
     let (code, mut told) = problems();
@@ -469,7 +469,7 @@ fn programs_get_every_problem_with_its_range_and_its_node() {
     assert_eq!(
         told[1..],
         [
-            json!({"severity": "error", "file": file("flows/graph.json"), "line": 2, "column": 46, "end_column": 49, "node": "1", "message": missing}),
+            json!({"severity": "error", "file": file("flows/graph.json"), "line": 2, "column": 58, "end_column": 61, "node": "1", "message": missing}),
             json!({"severity": "error", "file": file("flows/rules/wrong.js"), "line": 2, "column": 11, "message": syntax}),
         ]
     );
