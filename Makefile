@@ -50,6 +50,7 @@ help:
 	@echo 'make build   target/release/forebay, optimised, and what the examples need'
 	@echo 'make dist    target/dist/forebay: slower to build, faster to run; what to install and to measure'
 	@echo 'make packages  what users install, from target/dist/forebay or BINARY=..., in target/packages: an archive, a Debian package, npm packages, a wheel, the extension for VS Code'
+	@echo '               both: TARGET=aarch64-unknown-linux-gnu or x86_64-unknown-linux-musl for another system'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types, links of the documentation'
 	@echo 'make docs    the documentation as a website with a search, in target/docs'
@@ -109,12 +110,19 @@ build: $(SDK_SCRIPTS) $(EXAMPLES)
 	cd sdk/node && PROFILE=release npm run --silent addon
 	cargo build --release --package forebay
 
+# TARGET=aarch64-unknown-linux-gnu or x86_64-unknown-linux-musl: for that system, with the compiler of .cargo/config.toml and what
+# `rustup target add` adds; the addon for workers is then beside the binary instead of in the SDK.
+ifdef TARGET
+export CARGO_BUILD_TARGET := $(TARGET)
+export FOREBAY_ADDON := $(CURDIR)/target/$(TARGET)/dist/forebay.node
+endif
+
 dist: $(SDK_SCRIPTS)
-	cd sdk/node && PROFILE=dist npm run --silent addon
+	cd sdk/node && PROFILE=dist $(if $(findstring musl,$(TARGET)),RUSTFLAGS=-Ctarget-feature=-crt-static) npm run --silent addon
 	cargo build --profile dist --package forebay
 
 packages: $(if $(BINARY),sdk,dist) $(NODE_MODULES) $(TEST_PYTHON)
-	node deploy/packages.mjs $(BINARY)
+	node deploy/packages.mjs $(or $(BINARY),target/$(TARGET)/dist/forebay) target/packages/$(TARGET)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 

@@ -87,12 +87,15 @@ test('the npm packages bring the command, the SDK and its native part, without a
   assert.equal(await run('node', ['--input-type=module', '--eval', program], { cwd }), 'function Ada\n');
 });
 
-test('without the package of its platform, the command of npm says which one to install', async () => {
+test('without the package of its platform, the command of npm and the store say which one to install', async () => {
   const cwd = folder('npm-alone');
   await run('npm', ['install', '--no-audit', '--no-fund', '--omit=optional', packageEnding(`/forebay-${VERSION}.tgz`)], { cwd });
   const { status, stderr } = spawnSync(join(cwd, 'node_modules/.bin/forebay'), ['new', 'app'], { cwd, env, encoding: 'utf8' });
   assert.equal(status, 1);
-  assert.match(stderr, /^forebay: the package @forebay\/linux-x64 is not installed.+npm install @forebay\/linux-x64@\d/);
+  const message = /the package @forebay\/linux-x64 is not installed.+npm install @forebay\/linux-x64@\d/;
+  assert.match(stderr, message);
+  const { stderr: ofStore } = spawnSync('node', ['--input-type=module', '--eval', "import { open } from 'forebay/store'; open('store')"], { cwd, env, encoding: 'utf8' });
+  assert.match(ofStore, message);
 });
 
 test('the wheel brings the command, the package and its native part, without an index', async () => {

@@ -13,6 +13,8 @@ const CONFIGURATION = 'forebay.toml';
 /** Longest time of a check: it asks databases, and loads scripts within their own limits. */
 const CHECK_TIME_MAX = 60_000;
 const OUTPUT_BYTES_MAX = 16 * 2 ** 20;
+/** Longest JSON that is looked at for a graph, in characters: the largest workflows are shorter. */
+const GRAPH_TEXT_MAX = 8 * 2 ** 20;
 /** Files whose change can change what a check says. */
 const CHECKED = /\.(toml|json|[cm]?[jt]s|py)$/;
 
@@ -166,7 +168,8 @@ const graphIn = async (document) => {
   if (document.languageId !== 'json') return undefined;
   const { graphOf } = await import('./graph.mjs');
   try {
-    return graphOf(JSON.parse(document.getText()));
+    const text = document.getText();
+    return text.length <= GRAPH_TEXT_MAX ? graphOf(JSON.parse(text)) : undefined;
   } catch {
     return undefined;
   }
