@@ -121,6 +121,7 @@ const host = (path) => {
       showTextDocument: async (shown) => (seen.shown = { document: shown, revealRange: () => {} }),
     },
     workspace: {
+      isTrusted: true,
       workspaceFolders: [{ uri: uri(home) }],
       textDocuments: [],
       getConfiguration: () => ({ get: path }),
@@ -220,6 +221,20 @@ test('a program that is not there is said once, with what to do', async () => {
   events.emit('save', saved);
   await once(events, 'diagnostics');
   assert.deepEqual(seen.errors, ['Forebay: /nowhere/forebay is not there. Install Forebay, or set forebay.path to the program.']);
+});
+
+test('nothing of a workspace that is not trusted is run', async () => {
+  let asked = 0;
+  const { vscode, seen, events } = activate(() => ((asked += 1), BINARY));
+  const saved = { uri: { fsPath: put('untrusted/forebay.toml', '[rout]\n') } };
+  vscode.workspace.isTrusted = false;
+  events.emit('save', saved);
+  for (const command of ['serve', 'openConsole', 'addSchema']) await seen.commands[`forebay.${command}`]();
+  assert.deepEqual(seen.errors.map((message) => /not trusted/.test(message)), [true, true, true]);
+  assert.deepEqual([asked, seen.terminals, seen.opened], [0, [], []]);
+  vscode.workspace.isTrusted = true;
+  events.emit('save', saved);
+  await once(events, 'diagnostics');
 });
 
 test('the manifest names only files and commands that are there', () => {

@@ -65,7 +65,8 @@ class Checker {
   }
 
   async check(file) {
-    const configuration = CHECKED.test(file) ? configurationOf(file) : undefined;
+    // A check loads scripts and rules.
+    const configuration = vscode.workspace.isTrusted && CHECKED.test(file) ? configurationOf(file) : undefined;
     if (!configuration) return;
     if (this.#running.has(configuration)) {
       this.#running.set(configuration, true);
@@ -180,6 +181,7 @@ const forConfiguration = (command) => async () => {
   const active = vscode.window.activeTextEditor?.document.uri.fsPath;
   const configuration = (active && configurationOf(active)) ?? (await vscode.workspace.findFiles(`**/${CONFIGURATION}`, '**/node_modules/**', 1))[0]?.fsPath;
   try {
+    if (!vscode.workspace.isTrusted) throw new Error('this workspace is not trusted, so nothing of it is run: “Workspaces: Manage Workspace Trust” changes that.');
     if (!configuration) throw new Error(`this workspace has no ${CONFIGURATION}; \`forebay new DIR\` writes one.`);
     await command(configuration);
   } catch (error) {
