@@ -29,6 +29,7 @@ NATS := target/nats/nats-server
 # Servers of mail, which the tests have messages sent to.
 MESSAGES_PYTHON := crates/testkit/messages/.venv/installed
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
+EDITOR_MODULES := editors/vscode/node_modules/.package-lock.json
 DOCS_MODULES := docs/node_modules/.package-lock.json
 PYTHON ?= python3
 # One at a time: apt-get does not wait for another.
@@ -48,7 +49,8 @@ help:
 	@echo 'make test    fetch what the tests need, and run them all (SUITES="pool node": those with such names)'
 	@echo 'make build   target/release/forebay, optimised, and what the examples need'
 	@echo 'make dist    target/dist/forebay: slower to build, faster to run; what to install and to measure'
-	@echo 'make packages  what users install, from target/dist/forebay or BINARY=..., in target/packages: an archive, a Debian package, npm packages, a wheel'
+	@echo 'make packages  what users install, from target/dist/forebay or BINARY=..., in target/packages: an archive, a Debian package, npm packages, a wheel, the extension for VS Code'
+	@echo '               both: TARGET=aarch64-unknown-linux-gnu or x86_64-unknown-linux-musl for another system'
 	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types, links of the documentation'
 	@echo 'make docs    the documentation as a website with a search, in target/docs'
@@ -108,16 +110,23 @@ build: $(SDK_SCRIPTS) $(EXAMPLES)
 	cd sdk/node && PROFILE=release npm run --silent addon
 	cargo build --release --package forebay
 
+# TARGET=aarch64-unknown-linux-gnu or x86_64-unknown-linux-musl: for that system, with the compiler of .cargo/config.toml and what
+# `rustup target add` adds; the addon for workers is then beside the binary instead of in the SDK.
+ifdef TARGET
+export CARGO_BUILD_TARGET := $(TARGET)
+export FOREBAY_ADDON := $(CURDIR)/target/$(TARGET)/dist/forebay.node
+endif
+
 dist: $(SDK_SCRIPTS)
-	cd sdk/node && PROFILE=dist npm run --silent addon
+	cd sdk/node && PROFILE=dist $(if $(findstring musl,$(TARGET)),RUSTFLAGS=-Ctarget-feature=-crt-static) npm run --silent addon
 	cargo build --profile dist --package forebay
 
 packages: $(if $(BINARY),sdk,dist) $(NODE_MODULES) $(TEST_PYTHON)
-	node deploy/packages.mjs $(BINARY)
+	node deploy/packages.mjs $(or $(BINARY),target/$(TARGET)/dist/forebay) target/packages/$(TARGET)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(NATS) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(NATS) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON) $(EDITOR_MODULES)
 
 # The browser with which the tests use pages and log in: one that is there, or Debian's where this user may install it.
 browser:

@@ -1,4 +1,5 @@
-//! Embeds the SDKs into the binary: the JavaScript SDK as built by `make sdk`, and the Python sources in a folder `python`.
+//! Embeds the SDKs into the binary: the JavaScript SDK as built by `make sdk`, and the Python sources in a folder `python`. FOREBAY_ADDON names
+//! another addon than that of this machine, for a binary that is built for another system.
 
 use std::{
     env,
@@ -18,6 +19,11 @@ fn main() {
         "cargo::rerun-if-changed={}",
         package.join("package.json").display()
     );
+    println!("cargo::rerun-if-env-changed=FOREBAY_ADDON");
+    let addon = env::var_os("FOREBAY_ADDON").map(PathBuf::from);
+    if let Some(addon) = &addon {
+        println!("cargo::rerun-if-changed={}", addon.display());
+    }
     let python = package.join("../python");
     let mut files = vec![package.join("package.json")];
     collect(&package.join("dist"), &["js", "json", "node"], &mut files);
@@ -43,11 +49,15 @@ fn main() {
             .map(|file| (file, &*python, Path::new("python"))),
     );
     for (file, base, below) in all {
-        let bytes = fs::read(file).expect("a file that was listed can be read");
         let name = below.join(
             file.strip_prefix(base)
                 .expect("files lie inside of their package"),
         );
+        let file = match &addon {
+            Some(addon) if name.ends_with("dist/forebay.node") => addon,
+            _ => file,
+        };
+        let bytes = fs::read(file).expect("a file that was listed can be read");
         (&name, &bytes).hash(&mut hasher);
         let (name, file) = (name.display().to_string(), file.display().to_string());
         writeln!(table, "({name:?}, include_bytes!({file:?})),").expect("a String takes everything");

@@ -94,12 +94,15 @@ test('the tutorial for the first five minutes works with the packages alone', as
   await run(process.execPath, ['--test', '--test-name-pattern=five-minutes', tutorials], { cwd, env: { ...env, FOREBAY_BINARY: join(cwd, 'forebay'), FOREBAY_PACKAGES: packages } });
 });
 
-test('without the package of its platform, the command of npm says which one to install', async () => {
+test('without the package of its platform, the command of npm and the store say which one to install', async () => {
   const cwd = folder('npm-alone');
   await run('npm', ['install', '--no-audit', '--no-fund', '--omit=optional', packageEnding(`/forebay-${VERSION}.tgz`)], { cwd });
   const { status, stderr } = spawnSync(join(cwd, 'node_modules/.bin/forebay'), ['new', 'app'], { cwd, env, encoding: 'utf8' });
   assert.equal(status, 1);
-  assert.match(stderr, /^forebay: the package @forebay\/linux-x64 is not installed.+npm install @forebay\/linux-x64@\d/);
+  const message = /the package @forebay\/linux-x64 is not installed.+npm install @forebay\/linux-x64@\d/;
+  assert.match(stderr, message);
+  const { stderr: ofStore } = spawnSync('node', ['--input-type=module', '--eval', "import { open } from 'forebay/store'; open('store')"], { cwd, env, encoding: 'utf8' });
+  assert.match(ofStore, message);
 });
 
 test('the wheel brings the command, the package and its native part, without an index', async () => {
@@ -142,6 +145,23 @@ test('the Debian package has a binary, a hardened unit, and a configuration that
   writeFileSync(join(units, 'forebay.socket'), readFileSync(join(root, 'usr/lib/systemd/system/forebay.socket')));
   await run('systemd-analyze', ['verify', '--recursive-errors=no', 'forebay.service', 'forebay.socket'], { cwd: units });
   await run('systemd-analyze', ['security', '--offline=true', '--threshold=20', join(units, 'forebay.service')], { cwd: units });
+});
+
+test('the extension for VS Code is whole: its manifests name only files that are in it, and it loads', async () => {
+  const cwd = folder('vsix');
+  await run('python3', ['-m', 'zipfile', '--extract', packageEnding('.vsix'), cwd]);
+  const extension = join(cwd, 'extension');
+  const manifest = readFileSync(join(cwd, 'extension.vsixmanifest'), 'utf8');
+  const { version, main, devDependencies, contributes } = JSON.parse(readFileSync(join(extension, 'package.json')));
+  assert.deepEqual([version, devDependencies], [VERSION, undefined]);
+  const paths = [...manifest.matchAll(/Path="(.+?)"/g)].map(([, path]) => join(cwd, path));
+  for (const { path, configuration } of [...contributes.grammars, ...contributes.snippets, ...contributes.languages]) paths.push(join(extension, path ?? configuration));
+  for (const path of [...paths, join(extension, main)]) assert.ok(readFileSync(path).length > 0, path);
+  const types = readFileSync(join(cwd, '[Content_Types].xml'), 'utf8');
+  for (const file of [...readdirSync(extension), 'extension.vsixmanifest']) assert.ok(types.includes(`".${file.split('.').pop()}"`) || types.includes(`"/extension/${file}"`), file);
+  // VS Code itself is not there: whatever the extension asks of it is an empty object.
+  const program = "const load = require('node:module'); const real = load._load; load._load = (name, ...rest) => (name === 'vscode' ? {} : real(name, ...rest)); require('./extension.js'); import('./graph.mjs').then(({ layout }) => console.log(layout({ nodes: [], edges: [] }).nodes.length))";
+  assert.equal(await run('node', ['--eval', program], { cwd: extension }), '0\n');
 });
 
 test('the list of components names what is inside, with licences, and not what only tests use', () => {

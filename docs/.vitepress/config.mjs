@@ -11,7 +11,7 @@ const SOURCES = 'https://github.com/forebay/forebay/blob/main/';
 
 /** Pages in the order of the sidebar. A name without a folder is in the folder of its group; those after `...` come by name. */
 const GROUPS = [
-  { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
+  { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/editor.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
   { text: 'Tutorials', folder: 'docs/tutorial', pages: ['five-minutes.md', 'pool.md', 'applications.md', 'store.md', 'records.md', 'sql.md', 'rules.md'] },
   {
     text: 'Handlers',

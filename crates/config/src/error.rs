@@ -36,6 +36,7 @@ pub enum ConfigError {
 pub(crate) struct Noted {
     pub(crate) line: usize,
     pub(crate) key: String,
+    pub(crate) suggestion: Option<String>,
     pub(crate) message: String,
 }
 
@@ -48,6 +49,8 @@ pub struct Problem {
     pub line: usize,
     /// The key's full name, such as `pool.api.queue_max`; empty for problems of the text as a whole.
     pub key: String,
+    /// The accepted name that is closest to the last one of `key`, which is misspelt.
+    pub suggestion: Option<String>,
     /// The value found and the values accepted.
     pub message: String,
 }

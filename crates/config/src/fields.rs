@@ -85,6 +85,7 @@ impl Fields {
         Noted {
             line,
             key: format!("{}.{name}", self.path),
+            suggestion: None,
             message: message.into(),
         }
     }
@@ -94,6 +95,7 @@ impl Fields {
         Noted {
             line: self.line,
             key: self.path.clone(),
+            suggestion: None,
             message: message.into(),
         }
     }

@@ -55,6 +55,7 @@ fn problem(line: usize, message: String) -> Noted {
     Noted {
         line,
         key: "include".to_owned(),
+        suggestion: None,
         message,
     }
 }
@@ -68,6 +69,7 @@ fn add(sections: &mut Sections, mut added: Sections, places: &Places, noted: &mu
         noted.push(Noted {
             line,
             key: section.to_owned(),
+            suggestion: None,
             message: "a file that is included has no such section: it stands in the one that includes it"
                 .to_owned(),
         });

@@ -64,13 +64,14 @@ impl Places {
     /// Problems in file order, each with its file.
     pub(crate) fn told(&self, mut noted: Vec<Noted>) -> Vec<Problem> {
         noted.sort_by_key(|noted| noted.line);
-        let told = noted.into_iter().map(|Noted { line, key, message }| {
-            let (file, line) = self.at(line);
+        let told = noted.into_iter().map(|noted| {
+            let (file, line) = self.at(noted.line);
             Problem {
                 file: file.to_owned(),
                 line,
-                key,
-                message,
+                key: noted.key,
+                suggestion: noted.suggestion,
+                message: noted.message,
             }
         });
         told.collect()

@@ -73,6 +73,7 @@ fn syntax_problem(lines: &Lines, error: &toml_edit::TomlError) -> Noted {
     Noted {
         line: lines.at(start),
         key: String::new(),
+        suggestion: None,
         message: format!("not TOML: {message}"),
     }
 }
@@ -162,13 +163,11 @@ impl Reader<'_> {
             if names().any(|known| known == name) {
                 continue;
             }
-            let message = format!(
-                "no such section{}; this version has {}",
-                proposal(name, names()),
+            let rest = format!(
+                "; this version has {}",
                 listed(SECTIONS.iter().map(Section::heading))
             );
-            let line = self.key_line(root, name);
-            self.note(line, name, message);
+            self.refuse_name(root, name, "section", name.to_owned(), names(), &rest);
         }
     }
 
@@ -308,17 +307,34 @@ impl Reader<'_> {
                 continue;
             }
             let names = || keys.iter().map(|key| key.name);
-            let message = match keys {
-                [] => "no such key; the table is empty".to_owned(),
-                _ => format!(
-                    "no such key{}; accepted: {}",
-                    proposal(name, names()),
-                    listed(names())
-                ),
+            let rest = match keys {
+                [] => "; the table is empty".to_owned(),
+                _ => format!("; accepted: {}", listed(names())),
             };
-            let line = self.key_line(table, name);
-            self.note(line, &format!("{path}.{name}"), message);
+            self.refuse_name(table, name, "key", format!("{path}.{name}"), names(), &rest);
         }
+    }
+
+    /// Reports an unknown name in a table, with the one of `names` that may be meant.
+    fn refuse_name<'n>(
+        &mut self,
+        table: &dyn TableLike,
+        name: &str,
+        what: &str,
+        key: String,
+        names: impl Iterator<Item = &'n str>,
+        rest: &str,
+    ) {
+        let suggestion = nearest(name, names).map(str::to_owned);
+        let meant = suggestion
+            .as_ref()
+            .map(|name| format!(" (did you mean `{name}`?)"));
+        self.problems.push(Noted {
+            line: self.key_line(table, name),
+            key,
+            message: format!("no such {what}{}{rest}", meant.unwrap_or_default()),
+            suggestion,
+        });
     }
 
     /// Returns `None` after reporting a problem.
@@ -530,6 +546,7 @@ impl Reader<'_> {
         self.problems.push(Noted {
             line,
             key: key.to_owned(),
+            suggestion: None,
             message,
         });
     }
@@ -586,12 +603,6 @@ fn scalar(kind: &Kind, text: &str) -> Option<Value> {
 
 fn bounded(number: u64, min: u64, max: u64) -> Option<u64> {
     (min..=max).contains(&number).then_some(number)
-}
-
-fn proposal<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> String {
-    nearest(written, names)
-        .map(|name| format!(" (did you mean `{name}`?)"))
-        .unwrap_or_default()
 }
 
 fn json_string(text: &str) -> String {

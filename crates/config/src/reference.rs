@@ -65,7 +65,8 @@ pool = "api"
 deadline = "5s"
 ```
 
-The first line tells an editor with a TOML language server where a copy of [forebay.schema.json](forebay.schema.json) is: it then explains and completes keys.
+The first line tells an editor with a TOML language server (in VS Code, Even Better TOML) where a copy of [forebay.schema.json](forebay.schema.json) is: it then
+explains and completes keys. `forebay new` writes both; `forebay check --schema` prints the schema of the version that is installed.
 
 **Values.** A size is a number of bytes, or a text with a unit: `B`, `KB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024).
 A duration is a text with a unit: `ms`, `s`, `m`, `h`. Neither has fractions: `1500ms`, not `1.5s`. Relative paths start at the folder

@@ -1,5 +1,5 @@
 /** Functions of the native addon for shared pages. */
-import { createRequire } from 'node:module';
+import { loadAddon } from './platform.js';
 
 export interface PageAddon {
   /** Maps the page that this process shares with its server, as a worker. */
@@ -17,5 +17,5 @@ export interface PageAddon {
 
 /** Loads the addon. @throws if it was not built for this system. */
 export function pageAddon(): PageAddon {
-  return createRequire(import.meta.url)('./forebay.node') as PageAddon;
+  return loadAddon() as PageAddon;
 }

@@ -1,7 +1,10 @@
+mod findings;
+
 use std::{cell::RefCell, collections::BTreeMap};
 
 use forebay_server::config::{Config, Environment, Target, Worker};
 
+use self::findings::Findings;
 use crate::{arguments::Served, commands::strip::PARSER, output};
 
 /// Values of the environment shorter than this are printed as they are: they are no secrets, and occur everywhere.
@@ -17,6 +20,9 @@ const CLOSE: char = '\u{fdd1}';
 ///
 /// The output is a valid configuration, once hashes of passwords and API keys are put in again: they are printed as ***. In `env`, `command`, headers and bodies, a value from the environment is printed as its
 /// ${NAME}, so that secrets are not printed.
+///
+/// With `--json` the output is {"problems": [...]}. Each has `severity` (error, warning, note) and `message`, and where they are known `file`, `line`, `column`, `end_column` (from 1, in characters; the end is exclusive), the
+/// `key`, the `node` of a workflow, and the `suggestion` of a name in place of the misspelt one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -25,9 +31,20 @@ pub(crate) struct CheckArgs {
     /// Fail when a database cannot be reached to check the statements of routes. Example: forebay check --require-databases
     #[arg(long)]
     require_databases: bool,
+
+    /// Print the problems as one JSON object for programs, instead of the configuration. Example: forebay check --json | jq '.problems[].message'
+    #[arg(long)]
+    json: bool,
+
+    /// Print the JSON Schema of the configuration, with which editors explain and complete its keys, and check nothing. Example: forebay check --schema > forebay.schema.json
+    #[arg(long, conflicts_with_all = ["json", "require_databases"])]
+    schema: bool,
 }
 
 pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
+    if arguments.schema {
+        return Ok(output::whole(&forebay_server::config::schema())?);
+    }
     let real = Environment::current();
     let asked = RefCell::new(BTreeMap::new());
     let env = |name: &str| {
@@ -35,60 +52,87 @@ pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<()> {
         asked.borrow_mut().insert(value.clone(), name.to_owned());
         Some(value)
     };
-    let mut config = arguments.served.load_in(&Environment { env: &env, ..real })?;
-    forebay_server::check_certificates(&config)?;
-    forebay_server::check_keys(&config)?;
-    forebay_server::check_body_schemas(&config)?;
-    for name in forebay_server::check_scripts(&config, PARSER)? {
-        output::complaint(&format!(
-            "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
+    let mut findings = Findings::default();
+    let config = findings.keep(arguments.served.load_in(&Environment { env: &env, ..real }));
+    if let Some(config) = &config {
+        check(config, arguments, &mut findings)?;
+    }
+    if arguments.json {
+        output::line(&findings.to_json())?;
+    } else {
+        for text in &findings.remarks {
+            output::complaint(text);
+        }
+    }
+    match (findings.error, config) {
+        (Some(error), _) => Err(error),
+        (None, Some(mut config)) if !arguments.json => {
+            Secrets(asked.into_inner()).mask(&mut config);
+            let printed = config.to_toml().replace(OPEN, "${").replace(CLOSE, "}");
+            Ok(output::whole(&printed)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks what a configuration refers to. A step that fails does not keep the others from being taken.
+fn check(config: &Config, arguments: &CheckArgs, findings: &mut Findings) -> anyhow::Result<()> {
+    findings.keep(forebay_server::check_certificates(config));
+    findings.keep(forebay_server::check_keys(config));
+    findings.keep(forebay_server::check_body_schemas(config));
+    for name in findings
+        .keep(forebay_server::check_scripts(config, PARSER))
+        .unwrap_or_default()
+    {
+        findings.note(&format!(
+            "script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
-    forebay_server::check_handlers(&config, PARSER, |_| true)?;
-    output::warnings(&forebay_server::check_workflows(&config, PARSER)?);
+    findings.keep(forebay_server::check_handlers(config, PARSER, |_| true));
+    for warning in findings
+        .keep(forebay_server::check_workflows(config, PARSER))
+        .unwrap_or_default()
+    {
+        findings.remark("warning", &warning);
+    }
     if config
         .workflow
         .as_ref()
         .is_some_and(|workflow| workflow.folder().is_none())
     {
-        output::complaint(
-            "note: the workflows are in the store, which is not opened; `forebay workflow check` checks them",
+        findings.note(
+            "the workflows are in the store, which is not opened; `forebay workflow check` checks them",
         );
     }
-    check_statements(&config, arguments.require_databases)?;
-    check_confinements(&config);
-    let secrets = Secrets(asked.into_inner());
-    secrets.mask(&mut config);
-    let printed = config.to_toml().replace(OPEN, "${").replace(CLOSE, "}");
-    Ok(output::whole(&printed)?)
+    check_statements(config, arguments.require_databases, findings)?;
+    check_confinements(config, findings);
+    Ok(())
 }
 
 /// Says which keys of `[pool.NAME.confine]` this machine grants, and what to do about the others.
-fn check_confinements(config: &Config) {
+fn check_confinements(config: &Config, findings: &mut Findings) {
     for checked in forebay_server::check_confinements(config) {
         let pool = checked.pool;
         let granted = checked.keys.iter().filter(|(_, outcome)| outcome.is_ok());
         let granted: Vec<&str> = granted.map(|(key, _)| *key).collect();
         if !granted.is_empty() {
             let granted = granted.join(", ");
-            output::complaint(&format!(
-                "note: pool.{pool}.confine: this machine grants {granted}"
-            ));
+            findings.note(&format!("pool.{pool}.confine: this machine grants {granted}"));
         }
         for refused in checked
             .keys
             .iter()
             .filter_map(|(_, outcome)| outcome.as_ref().err())
         {
-            output::complaint(&format!(
-                "note: pool.{pool}.{refused}; `serve` does not start here under this user"
+            findings.note(&format!(
+                "pool.{pool}.{refused}; `serve` does not start here under this user"
             ));
         }
     }
 }
 
 /// Has the databases check the statements of routes.
-fn check_statements(config: &Config, must_be_reached: bool) -> anyhow::Result<()> {
+fn check_statements(config: &Config, must_be_reached: bool, findings: &mut Findings) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -98,12 +142,13 @@ fn check_statements(config: &Config, must_be_reached: bool) -> anyhow::Result<()
         .iter()
         .map(|(name, reason)| format!("the statements on database `{name}` are not checked: {reason}"))
         .collect();
-    checked.verdict()?;
+    findings.keep(checked.verdict());
     if must_be_reached && !unreached.is_empty() {
-        return Err(Unreached(unreached.join("\n")).into());
-    }
-    for note in unreached {
-        output::complaint(&format!("note: {note}"));
+        findings.keep::<()>(Err(Unreached(unreached.join("\n"))));
+    } else {
+        for note in &unreached {
+            findings.note(note);
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 use std::{collections::BTreeSet, ffi::OsString, fmt::Write as _};
 
 use forebay_testkit::{Folder, Postgres};
+use serde_json::{Value, json};
 
 use crate::run::{ended, forebay, run};
 
@@ -419,9 +420,75 @@ fn everything_that_is_wrong_with_graphs_and_rules_is_told_with_its_place() {
     for part in [
         "flows/ring.json: node `1`: there is no rule `none`",
         "flows/sub.json: node `1`: there is no workflow `away`",
-        "flows/text.json: line 2, column 13: expected value",
+        "flows/text.json:2:13: expected value",
         "flows/rules/wrong.js:2:11: SyntaxError: unexpected token in expression: ';'",
     ] {
         assert!(told.err.contains(part), "{}", told.err);
     }
+}
+
+#[test]
+fn programs_get_every_problem_with_its_range_and_its_node() {
+    let folder = Folder::new();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let problems = || -> (i32, Vec<Value>) {
+        let ended = run(folder.path(), &["check", "--json"]);
+        let told: Value = serde_json::from_str(&ended.out).unwrap();
+        (ended.code, told["problems"].as_array().unwrap().clone())
+    };
+    folder.write("forebay.toml", "[workflow]\n  \"é\" = 1\npathh = \"flows\"\n");
+    let (code, told) = problems();
+    let texts = [&told[0]["message"], &told[1]["message"]];
+    assert!(texts[1].to_string().contains("did you mean `path`?"), "{told:?}");
+    let config = file("forebay.toml");
+    assert_eq!(
+        (code, &told[..]),
+        (
+            3,
+            &[
+                json!({"severity": "error", "file": config, "line": 2, "column": 4, "end_column": 5, "key": "workflow.é", "message": texts[0]}),
+                json!({"severity": "error", "file": config, "line": 3, "column": 1, "end_column": 6, "key": "workflow.pathh", "suggestion": "path", "message": texts[1]}),
+            ][..]
+        )
+    );
+
+    folder.write("api.mjs", "export default () => {");
+    folder.write(
+        "forebay.toml",
+        "[pool.api]\nhandler = \"api.mjs\"\n\n[workflow]\npath = \"flows\"\n",
+    );
+    let graph = "{\"nodes\":[{\"@type\":\"BOOT\",\"id\":\"0\"},\n  {\"ruleId\":\"none\", \"name\":\"1\", \"@type\":\"PROCESS\",\"id\" : \"1\"}],\n\"edges\":[{\"from\":\"0\",\"to\":\"1\"}]}";
+    folder.write("flows/graph.json", graph);
+    folder.write("flows/rules/wrong.js", "function process() {\n  return (;\n}");
+    let (code, mut told) = problems();
+    assert_eq!(code, 3);
+    told.sort_by_key(|problem| problem["file"].to_string());
+    let missing = "node `1`: there is no rule `none`";
+    let syntax = told[2]["message"].clone();
+    assert_eq!(told[0]["file"], json!(file("api.mjs")), "{told:?}");
+    assert_eq!(
+        told[1..],
+        [
+            json!({"severity": "error", "file": file("flows/graph.json"), "line": 2, "column": 58, "end_column": 61, "node": "1", "message": missing}),
+            json!({"severity": "error", "file": file("flows/rules/wrong.js"), "line": 2, "column": 11, "message": syntax}),
+        ]
+    );
+
+    folder.write("api.mjs", "export default () => 1;");
+    folder.write(
+        "flows/graph.json",
+        graph.replace("\"ruleId\":\"none\"", "\"ruleId\":\"right\", \"timeOutMs\": 1"),
+    );
+    folder.write("flows/rules/right.js", "function process() {}");
+    std::fs::remove_file(folder.path().join("flows/rules/wrong.js")).unwrap();
+    let (code, told) = problems();
+    let found: Vec<_> = told
+        .iter()
+        .map(|problem| (&problem["severity"], &problem["line"]))
+        .collect();
+    assert_eq!(
+        (code, found),
+        (0, vec![(&json!("warning"), &json!(2))]),
+        "{told:?}"
+    );
 }

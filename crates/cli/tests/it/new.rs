@@ -16,6 +16,12 @@ fn a_new_folder_checks_and_serves_at_once() {
     );
     let app = folder.path().join("apps/first");
     assert_eq!(run(&app, &["check"]).code, 0);
+    let config = folder.read("apps/first/forebay.toml").unwrap();
+    assert!(config.starts_with("#:schema ./forebay.schema.json\n"), "{config}");
+    let schema = run(&app, &["check", "--schema"]).out;
+    assert_eq!(folder.read("apps/first/forebay.schema.json").unwrap(), schema);
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    assert!(schema["properties"]["route"].is_object());
     let serving = Serving::start(&app, &[]);
     assert_eq!(serving.get("/").text(), "{\"hello\":\"world\"}");
     assert_eq!(serving.get("/hello/ada").text(), "{\"hello\":\"ada\"}");

@@ -68,6 +68,7 @@ async fn ask_of(route: &SqlRoute, source: &Source, problems: &mut Vec<Problem>) 
             file: statement.file.clone(),
             line: statement.line,
             key: key.to_owned(),
+            suggestion: None,
             message,
         });
         // Later statements may depend on what this one creates.
@@ -123,6 +124,7 @@ impl CheckedStatements {
             line,
             key,
             message,
+            ..
         } in &self.problems
         {
             tracing::warn!(target: "forebay::sql", file = %file.display(), line, key, "a statement of a route cannot be run: {message}");

@@ -15,8 +15,8 @@ use super::{
     module_of,
 };
 use crate::{
-    BuiltinTask, Compat, CompiledRule, DEPTH_MAX, Definition, Evaluator, Kind, Required, RuleFile,
-    RuleSource, check,
+    BuiltinTask, Compat, CompiledRule, DEPTH_MAX, Definition, DefinitionError, Evaluator, Kind, Required,
+    RuleFile, RuleSource, check,
     jdm::{self, Decision, Document},
 };
 
@@ -170,6 +170,17 @@ impl<E: Evaluator> Compiler<'_, E> {
         self.placed_fault(path, format!("{shown}: {what}"));
     }
 
+    /// Reports a file that is no definition, with the position if it is not even JSON.
+    fn unreadable(&mut self, path: &str, error: DefinitionError) {
+        match error {
+            DefinitionError::Json { line, column, reason } => {
+                let text = format!("{}:{line}:{column}: {reason}", self.shown(path));
+                self.placed_fault(path, text);
+            }
+            other => self.fault(path, other),
+        }
+    }
+
     /// Adds an error whose text already says where it is.
     fn placed_fault(&mut self, path: &str, text: String) {
         let file = Some(path.to_owned());
@@ -234,7 +245,7 @@ impl<E: Evaluator> Compiler<'_, E> {
         let definition = match Definition::parse(text.as_bytes()) {
             Ok(definition) => definition,
             Err(error) => {
-                self.fault(path, error);
+                self.unreadable(path, error);
                 return None;
             }
         };
@@ -288,7 +299,7 @@ impl<E: Evaluator> Compiler<'_, E> {
         let document = match Document::parse(text.as_bytes()) {
             Ok(document) => document,
             Err(error) => {
-                self.fault(path, error);
+                self.unreadable(path, error);
                 return None;
             }
         };

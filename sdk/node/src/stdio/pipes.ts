@@ -3,7 +3,7 @@
  * standard error, which the server logs.
  */
 import { constants, openSync, readSync, writeSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { loadAddon } from '../platform.js';
 import type { Bytes } from '../wire.js';
 import type { Link, LinkEvents } from '../worker/link.js';
 
@@ -47,7 +47,7 @@ export function openPipes(events: PipeEvents): Pipes {
   for (const event of ['end', 'close', 'error']) process.stdin.on(event, () => events.ended());
   const pause = new Int32Array(new SharedArrayBuffer(4));
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
-  const addon = loadAddon();
+  const addon = pipeAddon();
 
   function wait(ms: number): void {
     Atomics.wait(pause, 0, 0, ms);
@@ -138,9 +138,9 @@ function isAgain(error: unknown): boolean {
   return code === 'EAGAIN' || code === 'EWOULDBLOCK' || code === 'EINTR';
 }
 
-function loadAddon(): Addon | null {
+function pipeAddon(): Addon | null {
   try {
-    const addon = createRequire(import.meta.url)('../forebay.node') as Partial<Addon>;
+    const addon = loadAddon() as Partial<Addon>;
     return typeof addon.waitReadable === 'function' ? (addon as Addon) : null;
   } catch {
     return null;

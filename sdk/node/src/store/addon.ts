@@ -3,7 +3,7 @@
  * their own.
  */
 import { Buffer } from 'node:buffer';
-import { createRequire } from 'node:module';
+import { loadAddon } from '../platform.js';
 import type { Bytes } from '../wire.js';
 import type { StoreError } from './error.js';
 import type { NativeStore } from './native.js';
@@ -33,7 +33,7 @@ let addon: Addon | undefined;
 /** Loads the addon when the first store is opened, so that handlers without a store do not pay for it. */
 export function native(): Addon {
   if (addon === undefined) {
-    const loaded = createRequire(import.meta.url)('../forebay.node') as Addon;
+    const loaded = loadAddon() as Addon;
     area = Buffer.from(loaded.area) as Bytes;
     addon = loaded;
   }

@@ -56,7 +56,9 @@ pub(crate) fn run(arguments: &NewArgs) -> anyhow::Result<()> {
         }
         .into());
     }
-    for (name, text) in arguments.template.files(&kinds) {
+    let mut files = arguments.template.files(&kinds);
+    files.push(("forebay.schema.json", forebay_server::config::schema()));
+    for (name, text) in files {
         let file = folder.join(name);
         write_new(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
         output::line(&format!("wrote {}", file.display()))?;
