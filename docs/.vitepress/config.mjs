@@ -12,6 +12,7 @@ const SOURCES = 'https://github.com/forebay/forebay/blob/main/';
 /** Pages in the order of the sidebar. A name without a folder is in the folder of its group; those after `...` come by name. */
 const GROUPS = [
   { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
+  { text: 'Applications', folder: 'examples', pages: ['shop/README.md', 'api/README.md', 'decisions/README.md'] },
   {
     text: 'Handlers',
     folder: 'docs/guide',
