@@ -57,11 +57,11 @@ async function book(t: Transaction, wanted: BookingRequest, client: string): Pro
     insert into bookings (room, title, starts, ends, booked_by)
     select $1, $5, starts, ends, $6 from (${TIMES}) as times
     returning id, room, title, starts, ends, booked_by`;
-  return [...(await t.query(insert, [wanted.room, ...timesOf(wanted), wanted.title, client]))] as unknown as Booking[];
+  return t.query<Booking>(insert, [wanted.room, ...timesOf(wanted), wanted.title, client]);
 }
 
 /** What is in the way of a request. */
-async function conflicts(wanted: BookingRequest) {
+async function conflicts(wanted: BookingRequest): Promise<Pick<Booking, 'id' | 'starts' | 'ends'>[]> {
   const query = `
     select id, b.starts, b.ends from bookings b join (${TIMES}) as times on tstzrange(b.starts, b.ends) && tstzrange(times.starts, times.ends)
     where room = $1 order by b.starts`;
