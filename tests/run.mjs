@@ -108,17 +108,17 @@ const rust = ({ executable, target, folder }) => {
   return suites;
 };
 
-/** Node's test runner; `reporter.mjs` prints a line of JSON for each test. */
-const node = (name, cwd, options = []) => ({
+/** Node's test runner; `reporter.mjs` prints a line of JSON for each test. `command` runs a file with it, in place of the files of `test`. */
+const node = (name, cwd, options = [], command = undefined) => ({
   name,
   cwd: join(ROOT, cwd),
   command: [
     process.execPath,
-    '--test',
+    command ?? '--test',
     ...options,
     `--test-reporter=${join(ROOT, 'tests/reporter.mjs')}`,
     '--test-reporter-destination=stdout',
-    ...readdirSync(join(ROOT, cwd, 'test')).filter((file) => file.endsWith('.test.mjs')).map((file) => join('test', file)),
+    ...(command ? [] : readdirSync(join(ROOT, cwd, 'test')).filter((file) => file.endsWith('.test.mjs')).map((file) => join('test', file))),
   ],
   read: (line, suite) => {
     if (!line.startsWith('{"test"')) return suite.output.push(line);
@@ -181,6 +181,7 @@ const suites = [
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
   { ...node('docs', 'docs', ['--test-timeout=120000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
+  node('examples', 'tests', ['--test-timeout=60000'], 'examples.mjs'),
   { ...node('packages', 'deploy', ['--test-timeout=180000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   { ...node('editors', 'editors', ['--test-timeout=60000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   ...(process.env.LINT ? [other('lint', '.', ['make', '--no-print-directory', 'lint'])] : []),

@@ -13,6 +13,7 @@ const SOURCES = 'https://github.com/forebay/forebay/blob/main/';
 const GROUPS = [
   { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/editor.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
   { text: 'Tutorials', folder: 'docs/tutorial', pages: ['five-minutes.md', 'pool.md', 'applications.md', 'store.md', 'records.md', 'sql.md', 'rules.md'] },
+  { text: 'Applications', folder: 'examples', pages: ['shop/README.md', 'api/README.md', 'decisions/README.md'] },
   {
     text: 'Handlers',
     folder: 'docs/guide',

@@ -12,6 +12,8 @@
  * await app.stop();
  * ```
  *
+ * `serve` starts the real server instead, for tests of what `forebay.toml` says.
+ *
  * @module
  */
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from './context.js';
@@ -21,6 +23,8 @@ import { WireRequest, type User } from './request.js';
 import { Router } from './router.js';
 import { freshStore } from './test-store.js';
 import { CONTENT_TYPES, requestPayload, type Bytes } from './wire.js';
+
+export { serve, type ServeOptions, type TestServer } from './test-server.js';
 
 /** A test request: the web's `RequestInit`, and what the server would add. */
 export interface TestRequest extends RequestInit {

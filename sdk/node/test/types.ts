@@ -11,8 +11,9 @@ import { benchmark } from 'forebay/qoper8/benchmark';
 import qoper8Plugin from 'forebay/qoper8/fastify';
 import { qoper8Handlers } from 'forebay/qoper8/handlers';
 import { rest, type RestKind } from 'forebay/records';
+import { sql } from 'forebay/sql';
 import { open, type JsonValue, type Store, type StoreErrorCode, type StoreNode } from 'forebay/store';
-import { testing } from 'forebay/testing';
+import { serve, testing, type TestServer } from 'forebay/testing';
 
 declare module 'forebay' {
   interface WorkerState {
@@ -65,6 +66,13 @@ const handler: Handler = (request: HttpRequest, ctx: Context) => {
 };
 export default handler;
 
+const users = await sql['main']!.query<{ id: number; name: string }>('select id, name from users');
+const ids: number[] = users.map(({ id }) => id + users.count);
+const first: string | undefined = (await sql['main']!<{ name: string }>`select name from users`)[0]?.name;
+// @ts-expect-error a row has no such column
+users[0]?.email;
+const started: TestServer = await serve(['-c', 'forebay.toml'], { env: { IDS: ids.join(), FIRST: first ?? '' } });
+await started.stop();
 const response: Response = await testing(app).post('/users', { json: { name: 'a' }, deadlineMs: 100 });
 response.status satisfies number;
 

@@ -10,7 +10,7 @@ import type { TransactionOptions } from './transaction.js';
 
 export interface WaitingQueries {
   /** Like `query`, but blocks until the rows arrive; for handlers in pools whose workers process one request at a time. @throws SqlError */
-  querySync(text: string, parameters?: readonly unknown[]): Rows;
+  querySync<R = Row>(text: string, parameters?: readonly unknown[]): Rows<R>;
   /** The first row, or `undefined` if there is none. */
   rowSync<R = Row>(text: string, parameters?: readonly unknown[]): R | undefined;
   /** The first value of the first row, or `undefined` if there is none. */
@@ -92,7 +92,7 @@ function queriesOf(target: Target): WaitingQueries {
     return take(outcomes.map(rowsOf));
   };
   return {
-    querySync: (text: string, parameters?: readonly unknown[]) => run([[text, parameters]], onlyResult),
+    querySync: (text: string, parameters?: readonly unknown[]) => run([[text, parameters]], onlyResult) as Rows<any>,
     rowSync: <R>(text: string, parameters?: readonly unknown[]) => run([[text, parameters]], firstRow) as R | undefined,
     valueSync: <V>(text: string, parameters?: readonly unknown[]) => run([[text, parameters]], firstValue) as V | undefined,
     pipelineSync: (statements: readonly Statement[]) => run(statements, allResults),

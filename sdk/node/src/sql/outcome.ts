@@ -8,7 +8,7 @@ import { bytesOf } from './values.js';
 export type Row = Record<string, any>;
 
 /** The rows of a result; `count` is the number of rows returned or changed. */
-export type Rows = Row[] & { readonly count: number };
+export type Rows<R = Row> = R[] & { readonly count: number };
 
 /** The result of a statement; `bytea` lists the columns of that type. */
 export interface StatementResult {

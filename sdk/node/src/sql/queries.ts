@@ -6,9 +6,9 @@ export type Statement = string | readonly [text: string, parameters?: readonly u
 
 export interface Queries {
   /** Runs a statement whose values become parameters: `` sql.main`select * from users where id = ${id}` ``. */
-  (texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows>;
+  <R = Row>(texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows<R>>;
   /** Runs a statement with parameters `$1`, `$2` and so on. Rejects with a `SqlError`. */
-  query(text: string, parameters?: readonly unknown[]): Promise<Rows>;
+  query<R = Row>(text: string, parameters?: readonly unknown[]): Promise<Rows<R>>;
   /** The first row, or `undefined` if there is none. */
   row<R = Row>(text: string, parameters?: readonly unknown[]): Promise<R | undefined>;
   /** The first value of the first row, or `undefined` if there is none. */
@@ -36,8 +36,8 @@ export const firstValue = (results: Rows[]): unknown => {
 
 /** Builds the query methods on top of a function that runs statements. */
 export function queriesOf(run: Run): Queries {
-  const query = (text: string, parameters?: readonly unknown[]): Promise<Rows> => run([[text, parameters]], onlyResult);
-  const template = (texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows> => {
+  const query = (text: string, parameters?: readonly unknown[]) => run([[text, parameters]], onlyResult) as Promise<Rows<any>>;
+  const template = <R>(texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows<R>> => {
     if (!Array.isArray(texts?.raw)) throw new TypeError('a database is called with a template: sql.main`select ${1}`; query() takes text');
     let text = texts[0]!;
     for (let index = 1; index < texts.length; index++) text += `$${index}${texts[index]}`;
