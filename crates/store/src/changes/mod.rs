@@ -17,15 +17,15 @@
 //! power cut still leaves the log shorter than the tree says, the log starts again in a new segment, and readers of the
 //! missing changes get an error.
 
-mod outline;
 mod read;
+mod summary;
 mod write;
 
 use std::path::{Path, PathBuf};
 
-pub use outline::Outline;
 pub use read::{Change, ChangeWalk, Operation, Step};
 pub(crate) use read::{ChangeRecord, FileWalk};
+pub use summary::Summary;
 pub(crate) use write::{Journal, JournalMark, Log, Segment};
 
 use crate::{engine, error::StoreError, sys};

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{database::DatabaseWalk, error::StoreError, index::Definition, json, key::Key};
 
-use super::{End, HEAD_BYTES, Kind, MAGIC, Outline, file_error, segment_path, segments};
+use super::{End, HEAD_BYTES, Kind, MAGIC, Summary, file_error, segment_path, segments};
 
 /// One commit, as the log records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Step {
     /// A change, in full.
     Change(Change),
     /// A change over the size limit, summarised.
-    Outline(Outline),
+    Summary(Summary),
 }
 
 impl Step {
@@ -56,7 +56,7 @@ impl Step {
     fn whole(self) -> Change {
         match self {
             Self::Change(change) => change,
-            Self::Outline(_) => unreachable!("no record is as long as that"),
+            Self::Summary(_) => unreachable!("no record is as long as that"),
         }
     }
 
@@ -64,7 +64,7 @@ impl Step {
     pub fn sequence(&self) -> u64 {
         match self {
             Self::Change(change) => change.sequence,
-            Self::Outline(outline) => outline.sequence,
+            Self::Summary(summary) => summary.sequence,
         }
     }
 
@@ -72,7 +72,7 @@ impl Step {
     pub fn time_ms(&self) -> u64 {
         match self {
             Self::Change(change) => change.time_ms,
-            Self::Outline(outline) => outline.time_ms,
+            Self::Summary(summary) => summary.time_ms,
         }
     }
 }
@@ -365,7 +365,7 @@ impl ChangeRecord {
             return Ok(None);
         };
         let step = if length > bytes_max {
-            Outline::read(file, length, sum, wanted)?.map(|outline| Some(Step::Outline(outline)))
+            Summary::read(file, length, sum, wanted)?.map(|summary| Some(Step::Summary(summary)))
         } else {
             body(file, length, sum)?.map(|body| decode(&body).map(Step::Change))
         };

@@ -28,7 +28,7 @@ use std::{
 use forebay_pg::{PgError, Row, Rows, ServerUrl};
 use parking_lot::Mutex;
 
-use crate::{error::StoreError, opening::Options, sys::Gate};
+use crate::{error::StoreError, opening::Options, sys::WriterQueue};
 use connections::{CONNECTIONS_MAX, Connections, Lease, STATEMENT_MAX};
 use error::{failed, is_broken, is_read_only};
 use sql::{BEGIN_WRITING, IN_ORDER, Statements, number};
@@ -111,7 +111,7 @@ pub(crate) struct Database {
     reader_age_max: Duration,
     reader_bytes_max: usize,
     /// Lets the threads of this process write in the order of arrival.
-    gate: Gate,
+    writers: WriterQueue,
     /// The metadata as of the commit that last changed it.
     meta: Mutex<Option<(u64, Meta)>>,
     /// The last commit that this process knows of.
@@ -212,7 +212,7 @@ impl Database {
             address: address.to_string(),
             reader_age_max: options.reader_age_max,
             reader_bytes_max: options.reader_bytes_max,
-            gate: Gate::default(),
+            writers: WriterQueue::default(),
             meta: Mutex::default(),
             seen: AtomicU64::new(0),
             commit_failure: Mutex::default(),
@@ -280,7 +280,7 @@ impl Database {
 
     /// Begins a write transaction: waits until no other program writes, at most as long as a statement may take.
     pub(crate) fn write(self: &Arc<Self>) -> Result<Transaction, StoreError> {
-        let inside = self.gate.enter().ok_or(StoreError::WritesAlready)?;
+        let inside = self.writers.enter().ok_or(StoreError::WritesAlready)?;
         let begin = [(BEGIN_WRITING, &[][..]), (self.statements.lock.as_str(), &[][..])];
         let (rows, lease) = self.run_anywhere(&begin).map_err(|error| {
             let error = match error {
@@ -297,7 +297,7 @@ impl Database {
             what: format!("the table of the state of {} has no row", self.address),
         })?);
         self.see(head.sequence);
-        // The transaction leaves the gate when it ends.
+        // The transaction leaves the queue when it ends.
         std::mem::forget(inside);
         Ok(Transaction::writing(self, lease, head))
     }

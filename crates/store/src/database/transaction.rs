@@ -598,7 +598,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         drop(self.link.replace(Link::None));
         if self.writes {
-            self.database.gate.leave();
+            self.database.writers.leave();
         }
     }
 }

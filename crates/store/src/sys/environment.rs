@@ -11,7 +11,7 @@ use std::{
 
 use signet_mdbx_sys as ffi;
 
-use super::{failure::check, gate::Gate};
+use super::{failure::check, writer_queue::WriterQueue};
 use crate::error::StoreError;
 
 /// Most tables in one file.
@@ -39,7 +39,7 @@ pub(crate) struct Environment {
     readers_max: u32,
     pub(super) reader_age_max: Duration,
     /// Serialises write transactions of this process.
-    pub(super) gate: Gate,
+    pub(super) writers: WriterQueue,
     /// Error of the first failed flush.
     pub(super) flush_failed: OnceLock<String>,
 }
@@ -73,7 +73,7 @@ impl Environment {
             key_bytes_max: 0,
             readers_max: opening.readers_max,
             reader_age_max: opening.reader_age_max,
-            gate: Gate::default(),
+            writers: WriterQueue::default(),
             flush_failed: OnceLock::new(),
         };
         environment.option("set the number of tables", ffi::MDBX_opt_max_db, TABLES_MAX)?;

@@ -34,9 +34,9 @@ impl Environment {
     /// Begins a write transaction: waits, without a time limit, until no other process or thread has one.
     pub(crate) fn write(self: &Arc<Self>) -> Result<Transaction, StoreError> {
         self.check_flushes()?;
-        let inside = self.gate.enter().ok_or(StoreError::WritesAlready)?;
+        let inside = self.writers.enter().ok_or(StoreError::WritesAlready)?;
         let transaction = self.begin(ffi::MDBX_TXN_READWRITE)?;
-        // The transaction leaves the gate when it ends.
+        // The transaction leaves the queue when it ends.
         std::mem::forget(inside);
         Ok(transaction)
     }
@@ -120,7 +120,7 @@ impl Transaction {
         // SAFETY: the handle was valid; it is gone after this call, whatever the result.
         let code = unsafe { ffi::mdbx_txn_commit_ex(raw, ptr::null_mut()) };
         if self.writes {
-            self.environment.gate.leave();
+            self.environment.writers.leave();
         }
         if code == ffi::MDBX_RESULT_TRUE {
             return Err(StoreError::Broken);
@@ -143,7 +143,7 @@ impl Drop for Transaction {
             // SAFETY: the handle is valid and no cursor is left.
             unsafe { ffi::mdbx_txn_abort(self.raw) };
             if self.writes {
-                self.environment.gate.leave();
+                self.environment.writers.leave();
             }
         }
     }

@@ -15,7 +15,7 @@ use std::{
 
 use forebay_store::{
     Store, StoreError,
-    changes::{Change, ChangeWalk, Operation, Outline, Step},
+    changes::{Change, ChangeWalk, Operation, Step, Summary},
 };
 use tokio::sync::{oneshot, watch};
 
@@ -444,7 +444,7 @@ fn read_turn(
 fn put_step(step: Step, readable: &Readable, encoding: Encoding, out: &mut Vec<u8>) {
     let (sequence, told) = match step {
         Step::Change(change) => (change.sequence, told(change, readable)),
-        Step::Outline(outline) => (outline.sequence, outlined(outline)),
+        Step::Summary(summary) => (summary.sequence, summarised(summary)),
     };
     if let Some(told) = told {
         encoding.put(out, Some(sequence), "change", &told);
@@ -467,18 +467,18 @@ fn told(mut change: Change, readable: &Readable) -> Option<Vec<u8>> {
 }
 
 /// An oversized change, reduced to the globals that it touched.
-fn outlined(outline: Outline) -> Option<Vec<u8>> {
-    if outline.globals.is_empty() {
+fn summarised(summary: Summary) -> Option<Vec<u8>> {
+    if summary.globals.is_empty() {
         return None;
     }
-    let operations = outline.globals.into_iter().map(|global| {
+    let operations = summary.globals.into_iter().map(|global| {
         // A global's name needs no escaping in JSON.
         format!("{{\"op\":\"many\",\"path\":[\"{global}\"]}}")
     });
     let told = format!(
         "{{\"sequence\":{},\"time_ms\":{},\"operations\":[{}]}}",
-        outline.sequence,
-        outline.time_ms,
+        summary.sequence,
+        summary.time_ms,
         operations.collect::<Vec<_>>().join(",")
     );
     Some(told.into_bytes())

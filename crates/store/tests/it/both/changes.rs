@@ -2,7 +2,7 @@
 
 use forebay_store::{
     Durability, Key, Options, Store, StoreError,
-    changes::{Change, Operation, Outline, Step},
+    changes::{Change, Operation, Step, Summary},
 };
 
 use super::Home;
@@ -113,7 +113,7 @@ fn a_change_that_is_too_long_is_told_by_its_globals() {
         steps.push(step.unwrap());
     }
     assert!(walk.bytes_read() > 30_000);
-    let outline = Outline {
+    let summary = Summary {
         sequence: 2,
         time_ms: whole[1].time_ms,
         globals: ["Copy", "Own"].map(str::to_owned).into(),
@@ -122,7 +122,7 @@ fn a_change_that_is_too_long_is_told_by_its_globals() {
         steps,
         [
             Step::Change(whole[0].clone()),
-            Step::Outline(outline),
+            Step::Summary(summary),
             Step::Change(whole[2].clone()),
         ]
     );

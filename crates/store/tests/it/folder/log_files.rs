@@ -206,8 +206,8 @@ fn read_log(segment: &[u8]) {
         let json: serde_json::Value = serde_json::from_slice(&change.to_json()).unwrap();
         assert_eq!(json["sequence"], since);
     }
-    let mut outlines = ChangeWalk::of_log(folder.path(), 0).unwrap().unwrap();
-    while let Some(Ok(step)) = outlines.next_within(0, |global| global.len() < 3) {
+    let mut summaries = ChangeWalk::of_log(folder.path(), 0).unwrap().unwrap();
+    while let Some(Ok(step)) = summaries.next_within(0, |global| global.len() < 3) {
         assert!(step.sequence() >= 1);
     }
 }

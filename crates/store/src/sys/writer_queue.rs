@@ -1,8 +1,8 @@
 //! Admits the writers of this process one at a time, in the order of arrival.
 //!
-//! The engine's own lock covers all processes, but is unfair. Among the threads of one process this gate ensures that a
+//! The engine's own lock covers all processes, but is unfair. Among the threads of one process this queue ensures that a
 //! thread committing in a loop does not starve the one that makes checkpoints, and that a thread does not deadlock with
-//! itself. Flushing the log does not need the gate.
+//! itself. Flushing the log does not need it.
 
 use std::thread::{self, ThreadId};
 
@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// A ticket lock: numbers are handed out and served in order.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct WriterQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -24,7 +24,7 @@ struct State {
     inside: Option<ThreadId>,
 }
 
-impl Gate {
+impl WriterQueue {
     /// Waits for its turn. `None` if this thread is already inside and would wait for itself.
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         let me = thread::current().id();
@@ -52,9 +52,9 @@ impl Gate {
     }
 }
 
-/// The right to write; leaves the gate when dropped.
+/// The right to write; leaves the queue when dropped.
 #[derive(Debug)]
-pub(crate) struct Inside<'e>(&'e Gate);
+pub(crate) struct Inside<'e>(&'e WriterQueue);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ const PATH_BYTES_MAX: u64 = 4096;
 
 /// Summary of a change that is too long to be read into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outline {
+pub struct Summary {
     /// As [`super::Change::sequence`].
     pub sequence: u64,
     /// As [`super::Change::time_ms`].
@@ -22,7 +22,7 @@ pub struct Outline {
     pub globals: BTreeSet<String>,
 }
 
-impl Outline {
+impl Summary {
     /// Streams through the body of a record and keeps only the names of globals; `None` if the record is incomplete.
     pub(super) fn read(
         file: &mut impl Read,
@@ -34,8 +34,8 @@ impl Outline {
             rest: file.take(length),
             sum: 0,
         };
-        let outline = body.outline(wanted)?;
-        Ok(outline.filter(|_| body.rest.limit() == 0 && body.sum == sum))
+        let summary = body.summary(wanted)?;
+        Ok(summary.filter(|_| body.rest.limit() == 0 && body.sum == sum))
     }
 }
 
@@ -56,7 +56,7 @@ impl<R: Read> Read for Body<R> {
 impl<R: Read> Body<R> {
     /// `None` when the body ends early or is malformed. Nothing returned is reliable until the checksum has been
     /// verified.
-    fn outline(&mut self, wanted: &dyn Fn(&str) -> bool) -> io::Result<Option<Outline>> {
+    fn summary(&mut self, wanted: &dyn Fn(&str) -> bool) -> io::Result<Option<Summary>> {
         let (Some(sequence), Some(time)) = (self.array()?, self.array()?) else {
             return Ok(None);
         };
@@ -85,7 +85,7 @@ impl<R: Read> Body<R> {
                 globals.insert(to.global_name().to_owned());
             }
         }
-        Ok(Some(Outline {
+        Ok(Some(Summary {
             sequence: u64::from_le_bytes(sequence),
             time_ms: u64::from_le_bytes(time),
             globals,
