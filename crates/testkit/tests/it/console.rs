@@ -35,10 +35,11 @@ fn send(client: &mut Client, method: &str, path: &str, fields: &str, body: &str)
 
 /// Sends a request to the console's API. `token`: a token, or nothing for none.
 fn ask(client: &mut Client, method: &str, path: &str, token: &str, body: &str) -> Response {
-    let mut fields = "forebay-console: 1\r\n".to_owned();
-    if !token.is_empty() {
-        fields.push_str(&format!("authorization: Bearer {token}\r\n"));
-    }
+    let token = match token {
+        "" => String::new(),
+        token => format!("authorization: Bearer {token}\r\n"),
+    };
+    let fields = format!("forebay-console: 1\r\n{token}");
     send(client, method, &format!("/console/api/{path}"), &fields, body)
 }
 
