@@ -341,17 +341,19 @@ fn websockets_use_tls_where_everything_does() {
 fn handlers_know_whether_the_client_speaks_tls() {
     let authority = issuer("authority");
     let (certificate, key) = files(&authority, "localhost");
-    let mut config = "[tls.site]\ncert = \"site.pem\"\nkey = \"site.key\"\n".to_owned();
-    for (name, handler) in [
+    let pools = [
         ("node", "handler = \"url.mjs\"\nruntime = \"node\""),
         ("bun", "handler = \"url.mjs\"\nruntime = \"bun\""),
         ("python", "handler = \"url.py\""),
         ("wsgi", "handler = \"wsgi.py\""),
-    ] {
-        config += &format!(
-            "[pool.{name}]\n{handler}\n{ONE_WORKER}\n[[route]]\npath = \"/{name}\"\npool = \"{name}\"\n"
-        );
-    }
+    ];
+    let pools = pools.map(|(name, handler)| {
+        format!("[pool.{name}]\n{handler}\n{ONE_WORKER}\n[[route]]\npath = \"/{name}\"\npool = \"{name}\"\n")
+    });
+    let config = format!(
+        "[tls.site]\ncert = \"site.pem\"\nkey = \"site.key\"\n{}",
+        pools.concat()
+    );
     let python = "from forebay import App\napp = App()\n@app.get(\"/python\")\ndef url(request):\n    return request.url\n";
     let wsgi = "def app(environ, start_response):\n    start_response('200 OK', [])\n    return [(environ['wsgi.url_scheme'] + '://' + environ['HTTP_HOST'] + environ['PATH_INFO']).encode()]\n";
     let server = Setup::new(&config)
