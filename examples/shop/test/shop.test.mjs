@@ -65,7 +65,7 @@ test('the catalogue shows teas by category and by a part of their name', async (
   assert.equal((await names('/')).length, 7);
   assert.deepEqual(await names('/?category=green'), ['Harbour Sencha', 'Lantern Jasmine']);
   assert.deepEqual(await names('/?search=LAP'), ['Lowtide Lapsang']);
-  assert.deepEqual(await names('/?search=(((%5B'), []);
+  assert.match((await new Customer().get('/?search=(((%5B')).text, /No tea is called that/);
 });
 
 test('other programs read the catalogue, and nothing else', async () => {

@@ -36,7 +36,10 @@ import {
 export interface HttpRequest<Params = Record<string, string>> {
   /** `GET`, `POST`, ... in upper case, as received. */
   readonly method: string;
-  /** The absolute URL, such as `http://example.org/users/7?full=1`, from the `host` header. */
+  /**
+   * The absolute URL, such as `https://example.org/users/7?full=1`, from the `host` header. In pools, the scheme is that of the client, also
+   * behind a proxy that the server trusts; in scripts and on standard input and output it is `http`.
+   */
   readonly url: string;
   /** The path as received: starts with `/`, percent-encoding kept, without the query. */
   readonly path: string;
@@ -177,7 +180,9 @@ export class WireRequest implements HttpRequest {
   }
 
   get url(): string {
-    return `http://${this.field('host') ?? 'localhost'}${this.target}`;
+    // Behind the 16 bits of the port is a 1 for TLS. Sources of scripts have no connection.
+    const scheme = this[SOURCE].connection > 0xffff ? 'https' : 'http';
+    return `${scheme}://${this.field('host') ?? 'localhost'}${this.target}`;
   }
 
   /** The query as received, without `?`. @internal */

@@ -23,6 +23,7 @@ export interface TestServer {
 
 /** How long a server may take to listen. */
 const START_MS = 30_000;
+const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM'];
 
 /**
  * Starts the command `forebay serve`, found in `PATH`, on a free port and without an admin listener, for tests of what is configured: routes,
@@ -35,7 +36,7 @@ const START_MS = 30_000;
  * ```
  *
  * `args` are further arguments, such as `--listen unix:web.sock`. Rejects if the server ends, or does not listen within 30 seconds. A server
- * that is not stopped ends when this process exits, unless that is killed.
+ * that is not stopped ends with this process.
  */
 export async function serve(args: readonly string[] = [], { cwd, env }: ServeOptions = {}): Promise<TestServer> {
   const server = spawn('forebay', ['serve', '--listen', '127.0.0.1:0', '--admin', 'off', ...args], {
@@ -47,7 +48,18 @@ export async function serve(args: readonly string[] = [], { cwd, env }: ServeOpt
   server.stderr.setEncoding('utf8').on('data', (text: string) => (log += text));
   const ended = once(server, 'close') as Promise<[code: number | null, signal: string | null]>;
   const kill = () => server.kill('SIGKILL');
+  // Node's test runner ends a file that takes too long by SIGTERM, at which 'exit' is not emitted.
+  const killBoth = (signal: NodeJS.Signals) => {
+    kill();
+    forget();
+    process.kill(process.pid, signal);
+  };
+  const forget = () => {
+    process.off('exit', kill);
+    for (const signal of SIGNALS) process.off(signal, killBoth);
+  };
   process.on('exit', kill);
+  for (const signal of SIGNALS) process.on(signal, killBoth);
   const late = setTimeout(kill, START_MS);
   try {
     const url = await Promise.race([
@@ -62,12 +74,12 @@ export async function serve(args: readonly string[] = [], { cwd, env }: ServeOpt
       async stop() {
         server.kill();
         const [code, signal] = await ended;
-        process.off('exit', kill);
+        forget();
         if (code !== 0) throw new Error(`forebay serve ended with ${code ?? signal}:\n${log}`);
       },
     };
   } catch (error) {
-    process.off('exit', kill);
+    forget();
     throw error;
   } finally {
     clearTimeout(late);

@@ -16,6 +16,7 @@ export const TYPES = {
 export const RUNTIMES = (process.env.FOREBAY_TEST_RUNTIMES ?? 'node,bun').split(',');
 export const END = 1;
 export const FAULT = 2;
+const CONNECTION = 0x10;
 const KINDS = [undefined, 'application/json', 'text/plain; charset=utf-8', 'application/octet-stream', 'text/html; charset=utf-8'];
 /** The layout of the page, the same for all implementations. */
 export const LAYOUT = JSON.parse(readFileSync(new URL('../../../protocol/vectors/page/layout.json', import.meta.url), 'utf8'));
@@ -185,7 +186,7 @@ export class Peer {
 
   /**
    * Offers a request and returns its job; `job.answer` resolves to status, headers, body and fault. A `revoked` request is
-   * taken back before the worker can see it.
+   * taken back before the worker can see it. With `tls` the request tells whether its client speaks that.
    */
   request(request, { slot, end = true, offer = true, revoked = false, split = false } = {}) {
     const number = this.#nextJob++;
@@ -195,7 +196,9 @@ export class Peer {
     this.#jobs.set(number, job);
     if (this.bell !== undefined && offer) this.offer(job);
     if (revoked) this.revoke(job);
-    const bytes = frame(TYPES.REQUEST, end ? END : 0, this.generation, number, job.slot, requestPayload(request));
+    const connection = request.tls === undefined ? [] : [0, 0, Number(request.tls), 0];
+    const flags = (end ? END : 0) | (connection.length > 0 ? CONNECTION : 0);
+    const bytes = frame(TYPES.REQUEST, flags, this.generation, number, job.slot, Buffer.concat([requestPayload(request), Buffer.from(connection)]));
     if (split) void this.#writeByBytes(bytes);
     else this.link.write(bytes);
     return job;

@@ -91,6 +91,12 @@ for (const runtime of RUNTIMES) {
       assert.ok(remaining > 3000 && remaining <= 5000, `${remaining}`);
     });
 
+    it('says in the URL whether the client speaks TLS', async () => {
+      for (const [tls, url] of [[false, 'http://example.org/inspect/a/b'], [true, 'https://example.org/inspect/a/b']]) {
+        assert.equal((await peer.fetch({ path: '/inspect/a/b', tls })).json().url, url);
+      }
+    });
+
     it('leaves every byte of a body as it is, both ways', async () => {
       const body = Buffer.from(Array.from({ length: 256 * 100 }, (_, index) => (index * 7) % 256));
       const headers = [['content-type', 'x/y']];

@@ -50,9 +50,9 @@ class BodySource:
 class Head:
     """A request without the methods that read its body. Everything is decoded on first access, so a handler pays only for what it reads."""
 
-    __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies", "_identity", "_user")
+    __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies", "_identity", "_user", "_secure")
 
-    def __init__(self, data: bytes, at: int, end: int, more: Optional[BodySource]) -> None:
+    def __init__(self, data: bytes, at: int, end: int, more: Optional[BodySource], secure: bool = False) -> None:
         _, method, path, query, route, params, headers, peer, request_id = REQUEST_TABLE.unpack_from(data, at)
         self._data = data
         start = at + REQUEST_TABLE.size
@@ -69,6 +69,7 @@ class Head:
         self._ends = (start, method, path, query, route, params, headers, peer, end_of_id, body)
         self._end = end
         self._more = more
+        self._secure = secure
         self._taken = False
         #: Method and path, concatenated and decoded as Latin-1, such as `GET/users`: the key of routes without parameters.
         self._head = data[start:path].decode("latin-1")
@@ -95,7 +96,7 @@ class Head:
     def url(self) -> str:
         """The absolute URL, such as `http://example.org/users/7?full=1`, from the `host` header."""
         query = self._part(2)
-        return f"http://{self.headers.get('host', 'localhost')}{self.path}{'?' if query else ''}{query}"
+        return f"http{'s' if self._secure else ''}://{self.headers.get('host', 'localhost')}{self.path}{'?' if query else ''}{query}"
 
     @property
     def route(self) -> str:

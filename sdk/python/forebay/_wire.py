@@ -38,6 +38,9 @@ END = 0x01
 FAULT = 0x02
 #: On RESPONSE: the body is a part of a file, whose descriptor comes with the frame.
 FILE = 0x08
+#: On REQUEST: the payload ends with four bytes about the client's connection, the third of which is 1 if the client speaks TLS.
+CONNECTION = 0x10
+CONNECTION_BYTES = 4
 #: On RESPONSE: the job leaves its slot. On UPGRADE: the server speaks WebSocket with the client. On MESSAGE and PUBLISH: the message is text.
 DETACHED = WEBSOCKET = TEXT = 0x04
 #: The slot of frames about a job that has left its own.

@@ -77,12 +77,16 @@ class Peer:
     def send(self, kind, payload=b"", *, flags=0, number=0, slot=0, generation=GENERATION):
         self.link.sendall(wire.frame(kind, flags, generation, number, slot, payload))
 
-    def request(self, path, method="GET", body=b"", *, end=True, headers=(), slot=0, **parts):
-        """Sends a request; returns the job's number."""
+    def request(self, path, method="GET", body=b"", *, end=True, headers=(), slot=0, tls=None, **parts):
+        """Sends a request; returns the job's number. With `tls`, it tells whether the client speaks that."""
         self.numbers += 1
         headers = [("host", "localhost"), *headers]
         payload = wire.request_payload(method=method, path=path, headers=headers, request_id=f"id-{self.numbers}", body=body, **parts)
-        self.send(wire.REQUEST, payload, flags=wire.END if end else 0, number=self.numbers, slot=slot)
+        flags = wire.END if end else 0
+        if tls is not None:
+            flags |= wire.CONNECTION
+            payload += bytes((0, 0, tls, 0))
+        self.send(wire.REQUEST, payload, flags=flags, number=self.numbers, slot=slot)
         return self.numbers
 
     def frame(self):

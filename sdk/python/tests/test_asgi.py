@@ -38,6 +38,17 @@ async def app(scope, receive, send):
         with Peer(app) as peer:
             self.assertEqual(peer.get("/").body, b"['id-1', ['host'], '127.0.0.1']")
 
+    def test_a_client_that_speaks_tls_has_its_scheme_and_port(self):
+        app = """
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        told = [scope["scheme"], scope["server"], (await receive())["body"]]
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": repr(told).encode()})
+"""
+        with Peer(app) as peer:
+            self.assertEqual(peer.get("/", "POST", body=b"abc", tls=True).body, b"['https', ('localhost', 443), b'abc']")
+            self.assertEqual(peer.get("/", "POST", body=b"abc", tls=False).body, b"['http', ('localhost', 80), b'abc']")
 
     def test_the_user_is_in_the_extension_and_the_body_begins_behind_it(self):
         app = """

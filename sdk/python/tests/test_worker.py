@@ -22,6 +22,10 @@ def hello():
 def echo(request):
     return request.bytes()
 
+@app.post("/url")
+def url(request):
+    return f"{request.url} {request.text()}"
+
 @app.post("/ignore")
 def ignore():
     return "not read"
@@ -110,7 +114,7 @@ def stop():
 """
 
 # A child is forked by the loop's own thread: in CPython 3.13.0, a child of another thread never runs its signal handlers.
-ASYNC = APP.replace("def hello", "async def hello").replace("def child", "async def child")
+ASYNC = APP.replace("def hello", "async def hello").replace("def child", "async def child").replace("def url", "async def url").replace("request.text()", "await request.text()")
 
 
 class WorkerTest(unittest.TestCase):
@@ -130,6 +134,11 @@ class WorkerTest(unittest.TestCase):
                 answer = peer.get("/hello")
                 self.assertEqual((answer.status, answer.kind, answer.body), (200, wire.KIND_JSON, b'{"hello":"world"}'))
             self.assertEqual(json.loads(peer.get("/worker").body), [3, "api", True])
+
+    def test_the_url_says_whether_the_client_speaks_tls(self):
+        for peer in self.both():
+            for tls, url in ((False, b"http://localhost/url abc"), (True, b"https://localhost/url abc")):
+                self.assertEqual(peer.get("/url", "POST", body=b"abc", tls=tls).body, url)
 
     def test_frames_may_come_in_any_pieces_and_unknown_ones_are_skipped(self):
         for peer in self.both():

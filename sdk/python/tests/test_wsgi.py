@@ -215,6 +215,11 @@ class WsgiTest(unittest.TestCase):
             self.assertEqual(environ["forebay.request_id"], "a")
             self.assertNotIn("HTTP_X_REQUEST_ID", environ)
 
+    def test_a_client_that_speaks_tls_has_its_scheme_and_port(self):
+        for tls, expected in ((False, ("http", "80")), (True, ("https", "443"))):
+            environ = json.loads(self.peers["alone"].get("/environ", tls=tls).body)
+            self.assertEqual((environ["wsgi.url_scheme"], environ["SERVER_PORT"]), expected)
+
     def test_a_mount_point_is_taken_off_the_path(self):
         peer = self.peers["mounted"]
         environ = json.loads(peer.get("/py/environ").body)

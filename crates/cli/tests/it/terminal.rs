@@ -110,3 +110,12 @@ fn progress_is_printed_and_ctrl_c_prints_the_partial_result() {
     assert!(result.contains("answers in"), "{result:?}");
     assert!(!screen.contains('\x1b'), "{screen:?}");
 }
+
+#[test]
+fn a_password_is_asked_for_and_not_shown() {
+    let mut terminal = Terminal::run("exec FOREBAY password", &[]);
+    wait_until("the question", || terminal.screen().contains("Password: "));
+    terminal.types("correct horse\r");
+    let screen = terminal.end("$argon2id$");
+    assert!(!screen.contains("correct horse"), "{screen:?}");
+}

@@ -224,7 +224,8 @@ fn workflows_of_a_folder_are_checked_run_traced_and_tested_without_a_server() {
     let lines: Vec<&str> = trace.lines().collect();
     assert!(lines[0].starts_with("order  true  {\"approved\":40"), "{trace}");
     assert!(
-        lines[1].starts_with("└─ 1 below the limit  RELATION  "),
+        lines[1].starts_with("└─ 1 below the limit  RELATION  ")
+            && lines[1].ends_with(r#"true  {"amount":40}"#),
         "{trace}"
     );
     assert_eq!(lines[2], "   warn   amount 40");

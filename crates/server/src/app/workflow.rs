@@ -64,8 +64,9 @@ pub(super) fn workflow_target(
                 parser: services.parser,
             };
             let api = ReleaseApi::new(releases.clone(), environment);
-            releases_api = Some(Arc::new(ReleaseThreads::new(api)));
-            ActiveReleases::of_store(releases, pinned.collect(), reading)?
+            let active = ActiveReleases::of_store(releases, pinned.collect(), reading)?;
+            releases_api = Some(Arc::new(ReleaseThreads::new(api, Arc::clone(&active))));
+            active
         }
     };
     let environment = WorkflowEnvironment {

@@ -28,8 +28,13 @@ fn key(written: &[u8]) -> Result<String, String> {
         .all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(byte));
     if bare.is_empty() || bare.len() > KEY_BYTES_MAX || !is_plain {
         return Err(format!(
-            "`Idempotency-Key` has {} bytes: 1 to {KEY_BYTES_MAX} visible characters of ASCII but \" and \\",
-            bare.len()
+            "`Idempotency-Key`: expected 1 to {KEY_BYTES_MAX} visible characters of ASCII without spaces, \" and \\, found {} bytes{}",
+            bare.len(),
+            if is_plain {
+                ""
+            } else {
+                ", not all of them such characters"
+            }
         ));
     }
     Ok(String::from_utf8_lossy(bare).into_owned())
@@ -46,7 +51,10 @@ mod tests {
         let long = vec![b'k'; KEY_BYTES_MAX + 1];
         for wrong in [&b""[..], b"\"\"", b"a b", b"a\\b", "\u{e9}".as_bytes(), &long] {
             let told = key(wrong).unwrap_err();
-            assert!(told.starts_with("`Idempotency-Key` has "), "{told}");
+            assert!(
+                told.starts_with("`Idempotency-Key`: expected 1 to 128 "),
+                "{told}"
+            );
         }
     }
 }

@@ -338,6 +338,43 @@ fn websockets_use_tls_where_everything_does() {
 }
 
 #[test]
+fn handlers_know_whether_the_client_speaks_tls() {
+    let authority = issuer("authority");
+    let (certificate, key) = files(&authority, "localhost");
+    let pools = [
+        ("node", "handler = \"url.mjs\"\nruntime = \"node\""),
+        ("bun", "handler = \"url.mjs\"\nruntime = \"bun\""),
+        ("python", "handler = \"url.py\""),
+        ("wsgi", "handler = \"wsgi.py\""),
+    ];
+    let pools = pools.map(|(name, handler)| {
+        format!("[pool.{name}]\n{handler}\n{ONE_WORKER}\n[[route]]\npath = \"/{name}\"\npool = \"{name}\"\n")
+    });
+    let config = format!(
+        "[tls.site]\ncert = \"site.pem\"\nkey = \"site.key\"\n{}",
+        pools.concat()
+    );
+    let python = "from forebay import App\napp = App()\n@app.get(\"/python\")\ndef url(request):\n    return request.url\n";
+    let wsgi = "def app(environ, start_response):\n    start_response('200 OK', [])\n    return [(environ['wsgi.url_scheme'] + '://' + environ['HTTP_HOST'] + environ['PATH_INFO']).encode()]\n";
+    let server = Setup::new(&config)
+        .listen("\"https://127.0.0.1:0\", \"127.0.0.1:0\"")
+        .file("site.pem", certificate)
+        .file("site.key", key)
+        .file("authority.pem", authority.pem())
+        .file("url.mjs", "export default (request) => request.url;")
+        .file("url.py", python)
+        .file("wsgi.py", wsgi)
+        .start();
+    let port = address(&server).port();
+    for path in ["/node", "/bun", "/python", "/wsgi"] {
+        let url = format!("https://localhost:{port}{path}");
+        assert_eq!(got(&server, "localhost", path, &[]), url.as_bytes());
+        let url = format!("{}{path}", server.urls()[1]);
+        assert_eq!(forebay_testkit::curl([&url]).stdout, url.as_bytes());
+    }
+}
+
+#[test]
 fn a_client_that_leaves_ends_its_connection() {
     let server = setup(&issuer("authority")).admin().start();
     let mut client = Command::new("openssl")

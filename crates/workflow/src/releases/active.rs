@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     thread,
@@ -60,6 +60,7 @@ pub struct Reading {
 pub struct ActiveReleases<E: Evaluator> {
     pub(super) in_force: RwLock<InForce<E>>,
     ending: Arc<Ending>,
+    watched: Watched<E>,
 }
 
 /// The bundle for a run and the release that it comes from; `None` for a folder's.
@@ -144,6 +145,15 @@ impl<E: Evaluator> InForce<E> {
     }
 }
 
+/// What looks for changes; `None`: nothing does.
+struct Watched<E: Evaluator>(Mutex<Option<Box<dyn Watcher<E>>>>);
+
+impl<E: Evaluator> fmt::Debug for Watched<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Watched")
+    }
+}
+
 /// Tells the polling thread to end.
 #[derive(Debug, Default)]
 struct Ending {
@@ -186,6 +196,7 @@ impl<E: Evaluator> ActiveReleases<E> {
         Arc::new(Self {
             in_force: RwLock::new(in_force),
             ending: Arc::default(),
+            watched: Watched(Mutex::default()),
         })
     }
 
@@ -274,19 +285,23 @@ impl<E: Evaluator> ActiveReleases<E> {
         self.in_force.read().global.is_some()
     }
 
+    /// Puts in force what has changed since the last poll, without waiting for the next one.
+    pub fn look(&self) {
+        if let Some(watcher) = self.watched.0.lock().as_mut() {
+            watcher.look(self);
+        }
+    }
+
     /// Starts a thread that polls for changes until these releases are dropped.
-    fn watch(
-        self: &Arc<Self>,
-        every: Duration,
-        mut watcher: impl Watcher<E>,
-    ) -> Result<(), ActiveReleasesError> {
+    fn watch(self: &Arc<Self>, every: Duration, watcher: impl Watcher<E>) -> Result<(), ActiveReleasesError> {
+        *self.watched.0.lock() = Some(Box::new(watcher));
         let (ending, active) = (Arc::clone(&self.ending), Arc::downgrade(self));
         let look = move || {
             while !ending.passes(every) {
                 let Some(active) = Weak::upgrade(&active) else {
                     return;
                 };
-                watcher.look(&active);
+                active.look();
             }
         };
         let thread = thread::Builder::new().name("workflow-news".into()).spawn(look);

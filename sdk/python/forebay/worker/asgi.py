@@ -50,7 +50,7 @@ class Asgi:
         #: Encoded headers that applications have sent.
         self._pairs: Dict[Tuple[bytes, bytes], bytes] = {}
         #: `server` of the scope, by the `host` header.
-        self._servers: Dict[bytes, Tuple[str, int]] = {}
+        self._servers: Dict[bytes, Tuple[Tuple[str, int], Tuple[str, int]]] = {}
 
     async def __call__(self, job: AsyncJob) -> None:
         """Answers one job; returns when the application does, which may be after the response."""
@@ -107,14 +107,14 @@ class Asgi:
             "asgi": _VERSIONS,
             "http_version": "1.1",
             "method": verb,
-            "scheme": "http",
+            "scheme": "https" if job.secure else "http",
             "path": decoded_path(raw, self._encoded_slashes).decode("utf-8", "replace"),
             "raw_path": raw,
             "query_string": search,
             "root_path": self._mount,
             "headers": pairs,
             "client": (ip, 0) if ip else None,
-            "server": self._servers.get(host) or self._server(host),
+            "server": (self._servers.get(host) or self._server(host))[job.secure],
             "state": self.state.copy(),
             "extensions": {
                 "forebay": {"request_id": data[at:end].decode("latin-1")},
@@ -128,15 +128,16 @@ class Asgi:
             del scope["method"]
             scope["extensions"].pop("http.response.pathsend", None)
             offered = b",".join([value for name, value in pairs if name == b"sec-websocket-protocol"]).decode("latin-1")
-            scope.update(type="websocket", scheme="ws", subprotocols=[each.strip() for each in offered.split(",") if each.strip()])
+            scope.update(type="websocket", scheme="wss" if job.secure else "ws", subprotocols=[each.strip() for each in offered.split(",") if each.strip()])
             scope["extensions"]["websocket.http.response"] = {}
         return scope
 
 
-    def _server(self, host: bytes) -> Tuple[str, int]:
-        """Server name and port, from the `host` header: the worker does not know its own address."""
+    def _server(self, host: bytes) -> Tuple[Tuple[str, int], Tuple[str, int]]:
+        """Server name and port, without TLS and with it, from the `host` header: the worker does not know its own address."""
         name, colon, port = host.decode("latin-1").rpartition(":")
-        known = (name, int(port)) if colon and port.isdecimal() else (host.decode("latin-1"), 80)
+        has_port = colon and port.isdecimal()
+        known = ((name, int(port)),) * 2 if has_port else ((host.decode("latin-1"), 80), (host.decode("latin-1"), 443))
         if len(self._servers) >= SEEN_MAX:
             self._servers.clear()
         self._servers[host] = known

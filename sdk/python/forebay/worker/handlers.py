@@ -25,7 +25,7 @@ class Handlers:
 
     def __call__(self, exchange: Exchange) -> None:
         job = exchange.job
-        request = Request(job.data, job.at, job.end, None if job.whole else exchange)
+        request = Request(job.data, job.at, job.end, None if job.whole else exchange, job.secure)
         try:
             answer(exchange, self._route(request).call(request, Context(self._context, exchange)))
         except HttpError as error:
@@ -43,7 +43,7 @@ class AsyncHandlers:
         self._blocking = ThreadRunner(Handlers(app, context), threads)
 
     async def __call__(self, job: AsyncJob) -> None:
-        request = AsyncRequest(job.data, job.at, job.end, None if job.whole else job)
+        request = AsyncRequest(job.data, job.at, job.end, None if job.whole else job, job.secure)
         try:
             target = self._route(request)
             if not target.is_async:

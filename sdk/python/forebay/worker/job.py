@@ -12,6 +12,8 @@ from .._request import BodySource, head_of
 from .._wire import (
     ABORT,
     BODY,
+    CONNECTION,
+    CONNECTION_BYTES,
     END,
     FILE,
     FILE_PART,
@@ -97,7 +99,7 @@ class Incoming:
 class Job(BodySource, JobView):
     """The parts of a job that do not wait, common to blocking and asynchronous workers."""
 
-    __slots__ = ("owner", "data", "at", "end", "number", "slot", "whole", "started", "state", "window", "gone", "incoming")
+    __slots__ = ("owner", "data", "at", "end", "secure", "number", "slot", "whole", "started", "state", "window", "gone", "incoming")
 
     def __init__(self, owner: Owner, data: bytes, at: int, end: int, flags: int, number: int, slot: int) -> None:
         self.owner = owner
@@ -105,6 +107,11 @@ class Job(BodySource, JobView):
         self.data = data
         self.at = at
         self.end = end
+        #: Whether the client speaks TLS, with the server or with a proxy that the server trusts.
+        self.secure = False
+        if flags & CONNECTION:
+            self.end -= CONNECTION_BYTES
+            self.secure = data[self.end + 2] == 1
         self.number = number
         self.slot = slot
         #: Whether the payload contains the whole body.

@@ -128,7 +128,7 @@ def _let_signals_end_it() -> None:
 def _hello(page: Optional[Page]) -> Dict[str, object]:
     runtime = f"{platform.python_implementation().lower()}/{platform.python_version()}"
     known = {"protocol": PROTOCOL, "sdk": f"forebay-python/{VERSION}", "runtime": runtime, "pid": os.getpid()}
-    return {**known, "page": page is not None, "lock": True, "identity": True}
+    return {**known, "page": page is not None, "lock": True, "connection": True, "identity": True}
 
 
 def _read_init(link: socket.socket) -> Init:

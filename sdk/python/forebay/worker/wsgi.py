@@ -45,7 +45,6 @@ class Wsgi:
             "SCRIPT_NAME": self._prefix,
             "SERVER_PROTOCOL": "HTTP/1.1",
             "wsgi.version": (1, 0),
-            "wsgi.url_scheme": "http",
             "wsgi.errors": sys.stderr,
             "wsgi.multithread": threads,
             "wsgi.multiprocess": True,
@@ -56,8 +55,8 @@ class Wsgi:
         }
         #: The name of each header in the environ; "" for headers without one.
         self._names: Dict[bytes, str] = {}
-        #: Name and port by `host` header.
-        self._hosts: Dict[str, Tuple[str, str]] = {}
+        #: Names and ports by `host` header.
+        self._hosts: Dict[str, Tuple[Tuple[str, str], Tuple[str, str]]] = {}
 
     def __call__(self, exchange: Exchange) -> None:
         """Answers one job."""
@@ -134,7 +133,8 @@ class Wsgi:
             # As CGI has it (RFC 3875, 4.1.11); text of the environ stands for bytes (PEP 3333).
             environ["REMOTE_USER"] = user["subject"].encode().decode("latin-1")
         host = environ.get("HTTP_HOST", "")
-        environ["SERVER_NAME"], environ["SERVER_PORT"] = self._hosts.get(host) or self._host(host)
+        environ["wsgi.url_scheme"] = "https" if job.secure else "http"
+        environ["SERVER_NAME"], environ["SERVER_PORT"] = (self._hosts.get(host) or self._host(host))[job.secure]
         first = io.BytesIO(data[at : job.end])
         environ["wsgi.input"] = first if job.whole else io.BufferedReader(_Input(exchange, first))
         return environ
@@ -149,11 +149,12 @@ class Wsgi:
         self._names[header] = name
         return name
 
-    def _host(self, host: str) -> Tuple[str, str]:
-        """`SERVER_NAME` and `SERVER_PORT`, from the `host` header: the worker does not know its own address."""
+    def _host(self, host: str) -> Tuple[Tuple[str, str], Tuple[str, str]]:
+        """`SERVER_NAME` and `SERVER_PORT`, without TLS and with it, from the `host` header: the worker does not know its own address."""
         name, colon, port = host.rpartition(":")
         # The last colon in `[::1]` does not start a port.
-        known = (name, port) if colon and port.isdecimal() else (host or "localhost", "80")
+        has_port = colon and port.isdecimal()
+        known = ((name, port),) * 2 if has_port else ((host or "localhost", "80"), (host or "localhost", "443"))
         if len(self._hosts) >= SEEN_MAX:
             self._hosts.clear()
         self._hosts[host] = known

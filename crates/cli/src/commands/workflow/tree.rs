@@ -1,4 +1,5 @@
-//! The trace of a run as a tree: each node below the one that led to it.
+//! The trace of a run as a tree: each node below the one that led to it, with what its own rule returned. The first line has what the run
+//! came to.
 
 use std::fmt::Write as _;
 
@@ -114,7 +115,7 @@ fn put_steps(text: &mut String, steps: &[Value], outcome: &Value, colours: &Colo
             colours.dim,
             member("kind"),
             colours.plain,
-            told(step, colours)
+            told(step.get("output").unwrap_or(step), colours)
         );
         if let Some(reason) = step.get("fallback").and_then(Value::as_str) {
             let _ = writeln!(
@@ -184,6 +185,8 @@ mod tests {
         ];
         trace[0]["name"] = "both".into();
         trace[1]["fallback"] = "Error: no".into();
+        trace[2]["output"] = json!({"state": true, "valueMap": {"own": 1}});
+        trace[2]["state"] = false.into();
         trace[4] = json!({"node": "3/2", "kind": "K", "parent": 3});
         let outcome = json!({"state": false, "valueMap": {"n": 1}, "trace": trace, "logs": [
             {"level": "info", "message": "other"}, {"level": "warn", "message": "late", "step": 2}
@@ -195,7 +198,7 @@ mod tests {
              └─ 1 both  K  1.000 ms  true  {}\n   \
                 ├─ 2  K  1.000 ms  true  {}\n   \
                 │  fallback for: Error: no\n   \
-                └─ 3  K  1.000 ms  true  {}\n      \
+                └─ 3  K  1.000 ms  true  {\"own\":1}\n      \
                    warn   late\n      \
                    └─ 3/1  K  1.000 ms  true  {}\n         \
                       └─ 3/2  K  not over  \n  \

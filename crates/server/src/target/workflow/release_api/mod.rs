@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, oneshot};
 
 use self::error::ReleaseApiError;
-use super::offline::OfflineEnvironment;
+use super::{ActiveReleases, offline::OfflineEnvironment};
 use crate::{failure::Refusal, store::now_ms, target::parameters::parameters};
 
 /// Most requests about releases at a time; further ones get 503.
@@ -64,17 +64,19 @@ impl ReleaseResponse {
 #[derive(Debug)]
 pub struct ReleaseApi(ReleaseService<OfflineEnvironment>);
 
-/// Serves releases on threads, of which there are few.
+/// Serves releases on threads, of which there are few. What a request changes is in force when it is answered.
 #[derive(Debug)]
 pub(crate) struct ReleaseThreads {
     api: Arc<ReleaseApi>,
+    active: Arc<ActiveReleases>,
     places: Arc<Semaphore>,
 }
 
 impl ReleaseThreads {
-    pub(crate) fn new(api: ReleaseApi) -> Self {
+    pub(crate) fn new(api: ReleaseApi, active: Arc<ActiveReleases>) -> Self {
         Self {
             api: Arc::new(api),
+            active,
             places: Arc::new(Semaphore::new(REQUESTS_MAX)),
         }
     }
@@ -84,10 +86,11 @@ impl ReleaseThreads {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             return ReleaseApiError::Busy { max: REQUESTS_MAX }.response();
         };
-        let api = Arc::clone(&self.api);
+        let (api, active) = (Arc::clone(&self.api), Arc::clone(&self.active));
         let (mut sender, receiver) = oneshot::channel();
         let work = move || {
             let response = api.answer(&request, sender.closed());
+            active.look();
             drop(place);
             // The client may have left.
             let _ = sender.send(response);
