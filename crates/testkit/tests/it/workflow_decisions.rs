@@ -235,13 +235,13 @@ fn a_bad_file_does_not_keep_the_other_workflows_from_being_served() {
     .file("flows/torn.json", "{")
     .file("flows/binary.json", b"{\xff}")
     .start();
-    server.wait_for_log(&["torn.json: line 1"]);
+    server.wait_for_log(&["torn.json:1:1: EOF"]);
     let (status, response) = run(&server, "/workflow/good", &json!({}));
     assert_eq!((status, &response["valueMap"]), (200, &json!({"a": 1})));
     for (name, reason) in [
         ("bad", "rules/bad.js:2:"),
         ("table", "table.json: node `it`: there is no decision `none.json`"),
-        ("torn", "torn.json: line 1, column 1: EOF"),
+        ("torn", "torn.json:1:1: EOF"),
         ("binary", "binary.json: stream did not contain valid UTF-8"),
     ] {
         let (status, response) = run(&server, &format!("/workflow/{name}"), &json!({}));
