@@ -223,11 +223,15 @@ fn answers(server: &Server, requests: &[Request]) -> Vec<Response> {
     answers
 }
 
+/// A stream that has ended before its head goes out has a length, and another one has not.
+const DELIMITING: [&str; 2] = ["content-length", "transfer-encoding"];
+
 fn line(request: &Request, answer: &Response, is_bun: bool) -> String {
+    let is_stream = request.target.starts_with("/stream/");
     let mut headers: Vec<String> = answer
         .headers
         .iter()
-        .filter(|(name, _)| name != "date")
+        .filter(|(name, _)| name != "date" && !(is_stream && DELIMITING.contains(&name.as_str())))
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     if is_bun {
