@@ -116,9 +116,14 @@ ifdef TARGET
 export CARGO_BUILD_TARGET := $(TARGET)
 export FOREBAY_ADDON := $(CURDIR)/target/$(TARGET)/dist/forebay.node
 endif
+# An addon is loaded by a Node that has musl as a shared library. musl-gcc does not look for the unwinder of GCC, which both have.
+ifneq ($(findstring musl,$(TARGET)),)
+ADDON_FLAGS := RUSTFLAGS='-Ctarget-feature=-crt-static -Clink-arg=-L$(CURDIR)/target/$(TARGET)'
+endif
 
 dist: $(SDK_SCRIPTS)
-	cd sdk/node && PROFILE=dist $(if $(findstring musl,$(TARGET)),RUSTFLAGS=-Ctarget-feature=-crt-static) npm run --silent addon
+	$(if $(ADDON_FLAGS),mkdir -p target/$(TARGET) && ln -sf "$$(gcc -print-file-name=libgcc_s.so.1)" target/$(TARGET)/)
+	cd sdk/node && PROFILE=dist $(ADDON_FLAGS) npm run --silent addon
 	cargo build --profile dist --package forebay
 
 packages: $(if $(BINARY),sdk,dist) $(NODE_MODULES) $(TEST_PYTHON)

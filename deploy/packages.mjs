@@ -305,7 +305,7 @@ Description: application server in one binary
     // The extension for VS Code, which nothing compiles.
     const { devDependencies: _, ...extension } = { ...JSON.parse(text('editors/vscode/package.json')), version };
     for (const file of readdirSync(join(ROOT, 'editors/vscode'), { withFileTypes: true })) {
-      if (!file.isDirectory() && file.name !== 'package-lock.json') put(`vsix/extension/${file.name}`, text(`editors/vscode/${file.name}`));
+      if (!file.isDirectory() && !['jsconfig.json', 'package-lock.json'].includes(file.name)) put(`vsix/extension/${file.name}`, text(`editors/vscode/${file.name}`));
     }
     put('vsix/extension/package.json', json(extension));
     put('vsix/extension/LICENSE', licence);

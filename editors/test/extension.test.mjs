@@ -1,4 +1,5 @@
-// The extension with the real program. VS Code itself is not there: `vscode` is a stand-in, as small as what the extension uses of it.
+// The extension with the real program. VS Code itself is not there: `vscode` is a stand-in, as small as what the extension uses of it, and the types
+// of VS Code say whether it uses that as it may.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
@@ -235,6 +236,14 @@ test('nothing of a workspace that is not trusted is run', async () => {
   vscode.workspace.isTrusted = true;
   events.emit('save', saved);
   await once(events, 'diagnostics');
+});
+
+test('VS Code is used as the types of its oldest supported version allow', async () => {
+  const { devDependencies, engines } = JSON.parse(readFileSync(new URL('package.json', FOLDER)));
+  assert.equal(`^${devDependencies['@types/vscode']}`, engines.vscode);
+  const compiler = new URL('../../sdk/node/node_modules/.bin/tsc', import.meta.url).pathname;
+  const problems = await promisify(execFile)(compiler, ['-p', 'jsconfig.json'], { cwd: FOLDER }).then(() => '', ({ stdout, message }) => stdout || message);
+  assert.equal(problems, '');
 });
 
 test('the manifest names only files and commands that are there', () => {
