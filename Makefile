@@ -42,6 +42,8 @@ EXAMPLES := $(NODE_MODULES) $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 # The binary carries sdk/node/dist: these two are its last compiled parts.
 SDK_SCRIPTS := sdk/node/dist/worker.js
 SDK_ADDON := sdk/node/dist/forebay.node
+# And it carries console/dist: the web console of the admin listener.
+CONSOLE := console/dist/app.js
 
 help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
@@ -104,18 +106,18 @@ programs: sdk
 dev: sdk $(EXAMPLES)
 	cargo build --package forebay
 
-build: $(SDK_SCRIPTS) $(EXAMPLES)
+build: $(SDK_SCRIPTS) $(CONSOLE) $(EXAMPLES)
 	cd sdk/node && PROFILE=release npm run --silent addon
 	cargo build --release --package forebay
 
-dist: $(SDK_SCRIPTS)
+dist: $(SDK_SCRIPTS) $(CONSOLE)
 	cd sdk/node && PROFILE=dist npm run --silent addon
 	cargo build --profile dist --package forebay
 
 packages: $(if $(BINARY),sdk,dist) $(NODE_MODULES) $(TEST_PYTHON)
 	node deploy/packages.mjs $(BINARY)
 
-sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
+sdk: $(SDK_SCRIPTS) $(SDK_ADDON) $(CONSOLE)
 
 deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(NATS) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON)
 
@@ -149,6 +151,7 @@ lint: deps sdk docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cd sdk/node && npx tsc --noEmit
+	cd console && npx tsc --noEmit
 	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
 	@if command -v cargo-deny > /dev/null; then cargo deny check; else echo 'cargo-deny is not installed: advisories were not checked'; fi
 
@@ -184,6 +187,9 @@ $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json sdk/node/libraries.mjs $(s
 	@mkdir -p sdk/node/dist
 	@find sdk/node/dist -name '*.js' -delete -o -name '*.d.ts' -delete
 	cd sdk/node && npm run --silent build
+
+$(CONSOLE): console/node_modules/.package-lock.json console/tsconfig.json $(wildcard console/src/* console/src/*/*) editors/graph/graph.mjs
+	cd console && npm run --silent build
 
 # In the mode of the tests and of `make run`. `make build` and `make dist` replace it by theirs.
 $(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/records crates/jobs -name '*.rs' -o -name Cargo.toml)
