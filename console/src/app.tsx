@@ -1,5 +1,5 @@
 import { Component, render, type ComponentChildren, type ComponentType, type JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { lostSince, openSession, refusal, session, setToken } from './api';
 import { useCell } from './cell';
 import { age } from './format';
@@ -238,7 +238,7 @@ function App(): JSX.Element {
   useEffect(() => {
     document.title = `${current?.title ?? 'Not found'} · Forebay`;
   }, [current]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // Those who hear the page are told that it is another one.
     document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
     scrollTo(0, 0);

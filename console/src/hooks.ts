@@ -17,8 +17,8 @@ export function visible(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => document.addEventListener('visibilitychange', () => resolve(), { once: true, signal }));
 }
 
-/** Reads a path now and then every so many milliseconds (0: once), while the page is visible. Nothing is read without a path. */
-export function usePoll<T>(path: string | undefined, everyMs: number, read: (path: string, signal: AbortSignal) => Promise<T> = (path, signal) => get<T>(path, { signal })): Poll<T> {
+/** Reads a path now and then every so many milliseconds (0: once, and again with each `version`), while the page is visible. Nothing is read without a path. */
+export function usePoll<T>(path: string | undefined, everyMs: number, read: (path: string, signal: AbortSignal) => Promise<T> = (path, signal) => get<T>(path, { signal }), version = 0): Poll<T> {
   const [state, setState] = useState<{ path: string | undefined; data: T | undefined; error: Error | undefined }>({ path: undefined, data: undefined, error: undefined });
   const [turn, setTurn] = useState(0);
   const reader = useRef(read);
@@ -47,7 +47,7 @@ export function usePoll<T>(path: string | undefined, everyMs: number, read: (pat
     };
     void run();
     return () => ended.abort();
-  }, [path, everyMs, turn]);
+  }, [path, everyMs, turn, version]);
   const reload = useCallback(() => setTurn((turn) => turn + 1), []);
   const current = state.path === path;
   return { data: current ? state.data : undefined, error: current ? state.error : undefined, reload };

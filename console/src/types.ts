@@ -19,10 +19,10 @@ export type Values = (number | null)[];
 export interface History {
   every_ms: number;
   at_ms: number[];
-  server: { connections: Values; cpu: Values; rss_bytes: Values };
+  /** Empty until there is a point. */
+  server: { cpu?: Values; rss_bytes?: Values };
   routes: RouteHistory[];
   pools: { name: string; queued: Values; in_flight: Values; workers: Values }[];
-  store: { commits: Values; queued: Values } | null;
 }
 
 export interface RouteHistory {

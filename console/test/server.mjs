@@ -1,7 +1,9 @@
 // A small server of everything that the console shows, in a folder of its own.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
@@ -9,15 +11,12 @@ const FOREBAY = process.env.FOREBAY_BINARY ?? new URL('../../target/debug/foreba
 
 export const READ_TOKEN = 'read-token-of-the-test';
 export const EDIT_TOKEN = 'edit-token-of-the-test';
+const ENVIRONMENT = { ...process.env, CONSOLE_READ: READ_TOKEN, CONSOLE_EDIT: EDIT_TOKEN };
 
 const CONFIGURATION = `
-[server]
-listen = ["127.0.0.1:0"]
-
 [admin]
-listen = "127.0.0.1:0"
-read_token = "${READ_TOKEN}"
-edit_token = "${EDIT_TOKEN}"
+read_token = "CONSOLE_READ"
+edit_token = "CONSOLE_EDIT"
 
 [store]
 path = "data"
@@ -150,9 +149,20 @@ function seed() {
     .join('\n');
 }
 
+/** A port that nobody listens on. The server cannot choose one for the console: it does not say which. */
+async function freePort() {
+  const listener = createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, 'close');
+  return port;
+}
+
 export class Server {
   #folder = mkdtempSync(join(tmpdir(), 'forebay-console-'));
   #child;
+  #ports;
 
   constructor() {
     this.write('forebay.toml', CONFIGURATION);
@@ -176,9 +186,15 @@ export class Server {
   }
 
   run(...args) {
-    const { status, stdout, stderr } = spawnSync(FOREBAY, args, { cwd: this.#folder, encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync(FOREBAY, args, { cwd: this.#folder, env: ENVIRONMENT, encoding: 'utf8' });
     assert.equal(status, 0, `forebay ${args.join(' ')}: ${stderr}`);
     return stdout;
+  }
+
+  /** A request past the page. */
+  async change(method, path, body) {
+    const response = await fetch(`${this.admin}/console/api/${path}`, { method, body, headers: { authorization: `Bearer ${EDIT_TOKEN}`, 'forebay-console': '1' } });
+    assert.ok(response.ok, await response.text());
   }
 
   #release(order, note) {
@@ -188,20 +204,18 @@ export class Server {
     this.run('workflow', 'import', 'workflows', '--note', note, '--by', 'ada');
   }
 
-  /** Starts the server, on given ports where another process of it has used them before. */
-  async start(listen = '127.0.0.1:0', admin = '127.0.0.1:0') {
-    const child = spawn(FOREBAY, ['serve', '--listen', listen, '--admin', admin], { cwd: this.#folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  /** Starts the server, again on the ports that it had before. */
+  async start() {
+    this.#ports ??= [await freePort(), await freePort()];
+    const [listen, admin] = this.#ports.map((port) => `127.0.0.1:${port}`);
+    [this.url, this.admin] = [`http://${listen}`, `http://${admin}`];
+    const child = spawn(FOREBAY, ['serve', '--listen', listen, '--admin', admin], { cwd: this.#folder, env: ENVIRONMENT, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
-    let said = '';
     let log = '';
     child.stderr.setEncoding('utf8').on('data', (text) => (log = (log + text).slice(-4000)));
-    [this.url, this.admin] = await new Promise((resolve, reject) => {
-      child.stdout.setEncoding('utf8').on('data', (text) => {
-        said += text;
-        const [url, admin] = [/listening on (http:\S+)/.exec(said), /admin\S* (?:listening )?on (http:\S+)/.exec(said)];
-        if (url && admin) resolve([url[1], admin[1]]);
-      });
-      child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${said}${log}`)));
+    await new Promise((resolve, reject) => {
+      child.stdout.once('data', resolve);
+      child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${log}`)));
     });
   }
 

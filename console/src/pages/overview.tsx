@@ -82,8 +82,8 @@ function Plots({ history }: { history: History }): JSX.Element {
           { name: 'p50', values: combine(routes.map(({ p50_us }) => p50_us), length, (values) => Math.max(...values)), colour: '--accent' },
         ]}
       />
-      <Plot title="CPU of the server" at={at} write={cores} series={[{ name: 'used', values: server.cpu, colour: '--accent' }]} />
-      <Plot title="Memory of the server" at={at} write={bytes} binary series={[{ name: 'resident', values: server.rss_bytes, colour: '--accent' }]} />
+      <Plot title="CPU of the server" at={at} write={cores} series={[{ name: 'used', values: server.cpu ?? [], colour: '--accent' }]} />
+      <Plot title="Memory of the server" at={at} write={bytes} binary series={[{ name: 'resident', values: server.rss_bytes ?? [], colour: '--accent' }]} />
     </div>
   );
 }
@@ -183,7 +183,13 @@ export function Overview(): JSX.Element {
     >
       <HealthLine />
       <ErrorBox error={history.error} />
-      {history.data ? <Plots history={history.data} /> : <div class="plots placeholder" />}
+      {history.data && history.data.at_ms.length > 1 ? (
+        <Plots history={history.data} />
+      ) : (
+        <div class="plots placeholder">
+          <p class="quiet">{history.data && `The plots begin ${history.data.every_ms / 500} seconds after the start of the server.`}</p>
+        </div>
+      )}
       <ErrorBox error={status.error} />
       {status.data && <Routes rows={routeRows(status.data, history.data)} />}
       {status.data && <Pools status={status.data} history={history.data} />}

@@ -34,7 +34,7 @@ function Children({ path, version }: { path: readonly string[]; version: number 
   const [pages, setPages] = useState<string[]>([]);
   const conditions = where.split(/\s+&\s+/).filter(Boolean);
   const page = pages.at(-1) ?? firstPage(conditions, index);
-  const poll = usePoll(`${version} ${path.join('\n')} ${page}`, 0, (_, signal) => readChildren(path, page, signal));
+  const poll = usePoll(`${path.join('\n')} ${page}`, 0, (_, signal) => readChildren(path, page, signal), version);
   const search = (event: Event): void => {
     event.preventDefault();
     setPages([]);
@@ -89,14 +89,9 @@ function Children({ path, version }: { path: readonly string[]; version: number 
   );
 }
 
-function Node({ path, edit, onChange }: { path: string[]; edit: boolean; onChange: () => void }): JSX.Element {
-  const [version, setVersion] = useState(0);
+function Node({ path, edit, version, onChange }: { path: string[]; edit: boolean; version: number; onChange: () => void }): JSX.Element {
   const isGlobal = path.length === 1;
-  const document = usePoll(isGlobal ? undefined : `${version} ${path.join('\n')}`, 0, (_, signal) => readDocument(path, signal));
-  const changed = (): void => {
-    setVersion(version + 1);
-    onChange();
-  };
+  const document = usePoll(isGlobal ? undefined : path.join('\n'), 0, (_, signal) => readDocument(path, signal), version);
   const missing = document.error instanceof ApiError && document.error.status === 404;
   const tooLong = document.error instanceof ApiError && document.error.status === 413;
   return (
@@ -107,11 +102,11 @@ function Node({ path, edit, onChange }: { path: string[]; edit: boolean; onChang
       ) : (
         <>
           <ErrorBox error={document.error} />
-          {document.data && <DocumentView path={path} document={document.data} edit={edit} onChange={changed} />}
+          {document.data && <DocumentView path={path} document={document.data} edit={edit} onChange={onChange} />}
         </>
       )}
       {(isGlobal || tooLong) && <Children path={path} version={version} />}
-      {edit && !missing && <NewChild path={path} onChange={changed} />}
+      {edit && !missing && <NewChild path={path} onChange={onChange} />}
     </>
   );
 }
@@ -120,7 +115,7 @@ export function Store(): JSX.Element {
   const { path, query } = useCell(place);
   const known = useCell(session);
   const [version, setVersion] = useState(0);
-  const globals = usePoll<{ globals: string[] }>(known?.store ? 'globals' : undefined, 0);
+  const globals = usePoll<{ globals: string[] }>(known?.store ? 'globals' : undefined, 0, undefined, version);
   const chosen = path.slice(1);
   const changes = query.get('tab') === 'changes';
   if (!known?.store) {
@@ -148,7 +143,7 @@ export function Store(): JSX.Element {
         <Changes />
       ) : (
         <div class={`split ${chosen.length > 0 ? 'chosen' : ''}`}>
-          <nav aria-label="Nodes" class="tree" key={version}>
+          <nav aria-label="Nodes" class="tree">
             <Loaded poll={globals}>
               {({ globals }) =>
                 globals.length === 0 ? (
@@ -158,14 +153,14 @@ export function Store(): JSX.Element {
                 ) : (
                   <ul>
                     {globals.map((name) => (
-                      <TreeNode key={name} path={[name]} chosen={chosen} />
+                      <TreeNode key={name} path={[name]} chosen={chosen} version={version} />
                     ))}
                   </ul>
                 )
               }
             </Loaded>
           </nav>
-          <div class="pane">{chosen.length > 0 ? <Node key={chosen.join('\n')} path={chosen} edit={known.edit} onChange={() => setVersion(version + 1)} /> : <Empty title="Choose a node">Documents open here. A global shows its children, and finds them by value.</Empty>}</div>
+          <div class="pane">{chosen.length > 0 ? <Node key={chosen.join('\n')} path={chosen} edit={known.edit} version={version} onChange={() => setVersion(version + 1)} /> : <Empty title="Choose a node">Documents open here. A global shows its children, and finds them by value.</Empty>}</div>
         </div>
       )}
     </Page>

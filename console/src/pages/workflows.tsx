@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { request, session } from '../api';
+import { get, request, session } from '../api';
 import { useCell } from '../cell';
 import { useAction, usePoll } from '../hooks';
 import { jsonError } from '../json';
@@ -17,6 +17,15 @@ interface Workflow {
   source: unknown;
 }
 
+/** The workflows in force, and their release. Those of a release are read as its files. */
+async function readWorkflows(path: string, signal: AbortSignal): Promise<{ workflows: Workflow[]; release: number | null }> {
+  const inForce = await get<{ workflows: Workflow[]; release: number | null }>(path, { signal });
+  if (inForce.release === null) return inForce;
+  const files = await get<Record<string, string>>(`releases/${inForce.release}/files`, { signal });
+  const graphs = Object.entries(files).filter(([path]) => path.endsWith('.json') && !path.includes('/'));
+  return { ...inForce, workflows: graphs.map(([path, text]) => ({ name: path.slice(0, -'.json'.length), source: JSON.parse(text) as unknown })) };
+}
+
 /** Longest trace that is read from a file. */
 const TRACE_MAX = 8 << 20;
 
@@ -25,7 +34,7 @@ function TraceSource({ name, edit, onTrace }: { name: string; edit: boolean; onT
   const [text, setText] = useState('{}');
   const runs = edit && jsonError(text) === undefined && readTrace(text) === undefined;
   const run = useAction(async () => {
-    const { text: answer } = await request('POST', `workflows/${encodeURIComponent(name)}/trace`, { body: text });
+    const { text: answer } = await request('POST', `workflows/${encodeURIComponent(name)}?trace`, { body: text });
     onTrace(readTrace(answer));
   });
   const paste = (text: string): void => {
@@ -90,7 +99,7 @@ export function Workflows(): JSX.Element {
   const { path, query } = useCell(place);
   const known = useCell(session);
   const [filter, setFilter] = useState('');
-  const poll = usePoll<{ workflows: Workflow[]; release: number | null }>(known?.workflows ? 'workflows' : undefined, 0);
+  const poll = usePoll(known?.workflows ? 'workflows' : undefined, 0, readWorkflows);
   const chosen = path[1];
   const releases = query.get('tab') === 'releases';
   if (!known?.workflows) {

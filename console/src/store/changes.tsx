@@ -1,15 +1,14 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { get } from '../api';
 import { clock } from '../format';
 import { usePoll } from '../hooks';
 import { preview } from '../json';
 import { link } from '../place';
+import { KEPT, readChanges, type Piece } from './feed';
 import { Docs, Empty, Filter, Loaded, Table } from '../ui';
 import type { Change } from '../types';
 
 const EVERY_MS = 1_000;
-const KEPT = 200;
 
 interface Row {
   id: string;
@@ -24,16 +23,11 @@ const rows = (changes: Change[]): Row[] =>
   changes.flatMap(({ sequence, time_ms, operations }) => operations.map(({ op, path = [], value }, at) => ({ id: `${sequence}.${at}`, sequence, time_ms, op, path, value }))).reverse();
 
 export function Changes(): JSX.Element {
-  const kept = useRef<{ changes: Change[]; next: number | undefined }>({ changes: [], next: undefined });
+  const kept = useRef<Piece | undefined>(undefined);
   const [filter, setFilter] = useState('');
   const [paused, setPaused] = useState(false);
-  const poll = usePoll(paused ? undefined : 'changes', EVERY_MS, async (path, signal) => {
-    const { next } = kept.current;
-    const page = await get<{ changes: Change[]; next: number }>(`${path}?limit=${KEPT}${next === undefined ? '' : `&since=${next}`}`, { signal });
-    kept.current = { changes: [...kept.current.changes, ...page.changes].slice(-KEPT), next: page.next };
-    return kept.current.changes;
-  });
-  const shown = rows(poll.data ?? kept.current.changes).filter(({ path, op }) => `${path.join('/')} ${op}`.toLowerCase().includes(filter.toLowerCase()));
+  const poll = usePoll(paused ? undefined : 'changes', EVERY_MS, async (_, signal) => (kept.current = await readChanges(kept.current, signal)));
+  const shown = rows(kept.current?.changes ?? []).filter(({ path, op }) => `${path.join('/')} ${op}`.toLowerCase().includes(filter.toLowerCase()));
   return (
     <>
       <div class="section">
@@ -47,7 +41,7 @@ export function Changes(): JSX.Element {
           </button>
         </div>
       </div>
-      <Loaded poll={paused ? { ...poll, data: kept.current.changes } : poll}>
+      <Loaded poll={{ ...poll, data: kept.current }}>
         {() =>
           shown.length === 0 ? (
             <Empty title="No change to show">

@@ -10,9 +10,9 @@ import { firstPage, isContainer, readChildren, type Child } from './nodes';
 const SHOWN_MAX = 500;
 
 /** The children of an open node, a page at a time. */
-function Branch({ path, chosen }: { path: string[]; chosen: readonly string[] }): JSX.Element {
+function Branch({ path, chosen, version }: { path: string[]; chosen: readonly string[]; version: number }): JSX.Element {
   const address = path.join('\n');
-  const first = usePoll(address, 0, (_, signal) => readChildren(path, firstPage(), signal));
+  const first = usePoll(address, 0, (_, signal) => readChildren(path, firstPage(), signal), version);
   const [later, setLater] = useState<{ children: Child[]; next: string | undefined } | undefined>(undefined);
   useEffect(() => setLater(undefined), [first.data]);
   const next = later ? later.next : first.data?.next;
@@ -26,7 +26,7 @@ function Branch({ path, chosen }: { path: string[]; chosen: readonly string[] })
       <ErrorBox error={first.error ?? more.error} />
       <ul>
         {children.map(({ key, value }) => (
-          <TreeNode key={key} path={[...path, key]} value={value} chosen={chosen} />
+          <TreeNode key={key} path={[...path, key]} value={value} chosen={chosen} version={version} />
         ))}
         {next && children.length < SHOWN_MAX && (
           <li>
@@ -41,8 +41,8 @@ function Branch({ path, chosen }: { path: string[]; chosen: readonly string[] })
   );
 }
 
-/** A node; `value` is known of all but globals. */
-export function TreeNode({ path, value, chosen }: { path: string[]; value?: unknown; chosen: readonly string[] }): JSX.Element {
+/** A node; `value` is known of all but globals. Another `version` has what is open read again. */
+export function TreeNode({ path, value, chosen, version }: { path: string[]; value?: unknown; chosen: readonly string[]; version: number }): JSX.Element {
   const within = path.every((segment, at) => segment === chosen[at]);
   const [open, setOpen] = useState(within && chosen.length > path.length);
   const branches = value === undefined || isContainer(value);
@@ -62,7 +62,7 @@ export function TreeNode({ path, value, chosen }: { path: string[]; value?: unkn
         </a>
         {value !== undefined && !isContainer(value) && <span class="quiet preview">{preview(value, 40)}</span>}
       </div>
-      {open && <Branch path={path} chosen={chosen} />}
+      {open && <Branch path={path} chosen={chosen} version={version} />}
     </li>
   );
 }

@@ -16,13 +16,19 @@ interface GraphProps {
 export function Graph({ name, source, marks, chosen, onChoose }: GraphProps): JSX.Element {
   const area = useRef<HTMLDivElement>(null);
   const graph = graphOf(source);
-  const svg = graph ? draw(graph, marks) : '';
+  // Lines of a label are words of their own, also for those who hear them.
+  const svg = graph ? draw(graph, marks).replaceAll('</text><text', '</text> <text') : '';
   const choose = (target: EventTarget | null): void => {
     const id = target instanceof Element ? target.closest<SVGElement>('[data-id]')?.dataset['id'] : undefined;
     if (id !== undefined) onChoose(id);
   };
   useEffect(() => {
-    for (const node of area.current?.querySelectorAll<SVGElement>('[data-id]') ?? []) node.classList.toggle('chosen', node.dataset['id'] === chosen);
+    for (const node of area.current?.querySelectorAll<SVGElement>('[data-id]') ?? []) {
+      node.classList.toggle('chosen', node.dataset['id'] === chosen);
+      // Its name begins with what is seen, for those who say it aloud.
+      const seen = [...node.querySelectorAll('text')].map(({ textContent }) => textContent).join(' ');
+      node.setAttribute('aria-label', `${seen}, ${node.querySelector('title')?.textContent ?? ''}`);
+    }
   }, [svg, chosen]);
   if (graph === undefined) return <Empty title="This is no graph">It has no nodes and edges.</Empty>;
   return (
