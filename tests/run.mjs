@@ -180,6 +180,7 @@ const suites = [
   other('bun', 'sdk/node', ['npm', 'run', '--silent', 'test:bun', '--', `--parallel=${2 * CORES}`], /^Ran (\d+) tests/gm),
   other('python', 'sdk/python', ['tests/.venv/bin/python', '-W', 'error', '-m', 'unittest', 'discover', '--start-directory', 'tests', '--top-level-directory', '.'], /^Ran (\d+) tests/gm),
   node('bench', 'bench'),
+  { ...node('docs', 'docs', ['--test-timeout=120000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   { ...node('packages', 'deploy', ['--test-timeout=180000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   ...(process.env.LINT ? [other('lint', '.', ['make', '--no-print-directory', 'lint'])] : []),
 ]

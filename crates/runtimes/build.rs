@@ -20,7 +20,7 @@ fn main() {
     );
     let python = package.join("../python");
     let mut files = vec![package.join("package.json")];
-    collect(&package.join("dist"), &["js", "node"], &mut files);
+    collect(&package.join("dist"), &["js", "json", "node"], &mut files);
     let mut python_files = vec![python.join("__main__.py")];
     collect(&python.join("forebay"), &["py", "typed"], &mut python_files);
     // Not the folder, because Python writes its caches into it.

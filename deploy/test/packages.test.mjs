@@ -87,6 +87,13 @@ test('the npm packages bring the command, the SDK and its native part, without a
   assert.equal(await run('node', ['--input-type=module', '--eval', program], { cwd }), 'function Ada\n');
 });
 
+test('the tutorial for the first five minutes works with the packages alone', async () => {
+  const cwd = folder('five-minutes');
+  await run('tar', ['--extract', '--strip-components=1', `--file=${packageEnding('linux-x64.tar.gz')}`], { cwd });
+  const tutorials = join(DEPLOY, '../docs/test/tutorials.test.mjs');
+  await run(process.execPath, ['--test', '--test-name-pattern=five-minutes', tutorials], { cwd, env: { ...env, FOREBAY_BINARY: join(cwd, 'forebay'), FOREBAY_PACKAGES: packages } });
+});
+
 test('without the package of its platform, the command of npm says which one to install', async () => {
   const cwd = folder('npm-alone');
   await run('npm', ['install', '--no-audit', '--no-fund', '--omit=optional', packageEnding(`/forebay-${VERSION}.tgz`)], { cwd });

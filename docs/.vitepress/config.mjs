@@ -12,18 +12,20 @@ const SOURCES = 'https://github.com/forebay/forebay/blob/main/';
 /** Pages in the order of the sidebar. A name without a folder is in the folder of its group; those after `...` come by name. */
 const GROUPS = [
   { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
+  { text: 'Tutorials', folder: 'docs/tutorial', pages: ['five-minutes.md', 'pool.md', 'applications.md', 'store.md', 'records.md', 'sql.md', 'rules.md'] },
   {
     text: 'Handlers',
     folder: 'docs/guide',
-    pages: ['pools.md', 'applications.md', '../../sdk/node/README.md', 'python.md', '../../sdk/python/README.md', 'scripts.md', 'stdio.md', 'live.md', 'jobs.md', 'pool-library.md', 'from-qoper8.md'],
+    pages: ['pools.md', 'applications.md', '../../sdk/node/README.md', 'python.md', '../../sdk/python/README.md', 'scripts.md', 'stdio.md', 'live.md', 'jobs.md', 'pool-library.md'],
   },
+  { text: 'Moving here', folder: 'docs/guide', pages: ['from-gunicorn.md', 'from-pm2.md', 'from-nginx-unit.md', 'from-light-4j.md', 'from-mg-web.md', 'from-qoper8.md', 'from-rengine.md', 'from-wabur.md'], collapsed: true },
   { text: 'Data', folder: 'docs/guide', pages: ['tree.md', 'store.md', 'records.md', 'records-site.md', 'sql.md', 'async-or-blocking.md'] },
   { text: 'Rules', folder: 'docs/guide', pages: ['workflows.md', 'workflow-releases.md', '../../examples/workflows/README.md'] },
   { text: 'The front', folder: 'docs/guide', pages: ['authentication.md', 'policies.md', 'openapi.md', 'proxy.md', 'confinement.md', 'cluster.md'] },
   { text: 'Performance', folder: 'docs/guide', pages: ['explain.md', 'load.md', 'bench-pool.md', '../measurements.md', '../../bench/README.md'] },
   { text: 'Operating', folder: 'docs/operating', pages: ['../guide/console.md', 'deploy.md', 'tls.md', 'reload.md', 'log.md', 'telemetry.md', 'scale.md', '../../SECURITY.md', 'security.md', 'asvs.md'] },
-  { text: 'Reference', folder: 'docs/reference', pages: ['configuration.md', 'cli.md', 'routing.md', 'javascript.md', 'tql.md', 'admin.md', 'metrics.md', '...'] },
-  { text: 'Internals', folder: '.', pages: ['ARCHITECTURE.md', 'protocol/PROTOCOL.md', 'fuzz/README.md'] },
+  { text: 'Reference', folder: 'docs/reference', pages: ['configuration.md', 'cli.md', 'routing.md', 'javascript.md', 'python.md', 'tql.md', 'admin.md', 'metrics.md', '...'] },
+  { text: 'Internals', folder: '.', pages: ['ARCHITECTURE.md', 'docs/internals/store.md', 'protocol/PROTOCOL.md', 'fuzz/README.md'] },
   { text: 'Decisions', folder: 'docs/decisions', pages: ['...'], collapsed: true },
 ];
 
@@ -42,7 +44,7 @@ const address = (file) =>
   file === 'docs/README.md' ? 'contents.md' : file.replace(/^docs\//, '').replace(/README\.md$/, 'index.md');
 
 const listed = GROUPS.flatMap(files);
-for (const folder of ['docs/guide', 'docs/operating', 'docs/reference']) {
+for (const folder of ['docs/tutorial', 'docs/guide', 'docs/operating', 'docs/reference']) {
   for (const file of markdown(folder)) {
     if (!listed.includes(posix.join(folder, file))) throw new Error(`${folder}/${file} is in no group of docs/.vitepress/config.mjs`);
   }

@@ -1,6 +1,10 @@
-// Copies the libraries that functions of decisions can import into dist, each behind its licence: node libraries.mjs
+// Adds to dist what is not compiled: node libraries.mjs
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 
+// For each module that it loads, Node parses the nearest package.json: the package's has all its exports.
+writeFileSync('dist/package.json', '{ "type": "module" }\n');
+
+// The libraries that functions of decisions can import, each behind its licence.
 const to = 'dist/rules/libraries';
 mkdirSync(to, { recursive: true });
 for (const [name, file] of [['dayjs', 'dayjs.min.js'], ['big.js', 'big.js'], ['zod', 'lib/index.umd.js']]) {

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use forebay_server::logging::colour_is_wanted;
+
 /// Why standard output cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
@@ -65,7 +67,7 @@ pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether standard output takes colour: it is a terminal, and `NO_COLOR` (no-color.org) is unset or empty.
+/// Whether standard output takes colour: it is a terminal, and `NO_COLOR` does not forbid it.
 pub(crate) fn in_colour() -> bool {
     is_terminal() && colour_is_wanted()
 }
@@ -73,8 +75,4 @@ pub(crate) fn in_colour() -> bool {
 /// Whether standard error takes colour, likewise.
 pub(crate) fn complaints_in_colour() -> bool {
     has_pictures() && colour_is_wanted()
-}
-
-fn colour_is_wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

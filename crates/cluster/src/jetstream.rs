@@ -14,7 +14,7 @@
 //! response as its payload.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     error::Error as _,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -26,7 +26,9 @@ use async_nats::{
     jetstream::{
         self, Context, ErrorCode,
         consumer::{AckPolicy, PullConsumer, pull},
-        context::{ContextBuilder, CreateStreamError, CreateStreamErrorKind, PublishErrorKind},
+        context::{
+            ContextBuilder, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind,
+        },
         message::{PublishMessage, StreamMessage},
         stream::{Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, Stream},
     },
@@ -88,6 +90,8 @@ pub(crate) struct JetStream {
     pub(crate) context: OnceLock<Context>,
     pub(crate) bucket: Mutex<Option<Stream<()>>>,
     pub(crate) queues: Mutex<HashMap<String, Arc<WorkQueue>>>,
+    /// Names of the streams that this process has used. One of them that is gone has taken its jobs with it.
+    pub(crate) used: Mutex<HashSet<String>>,
 }
 
 impl JetStream {
@@ -125,12 +129,17 @@ impl JetStream {
             let limits = |config: &Config| (config.max_messages, config.max_bytes, config.num_replicas);
             limits(has) == limits(&config) && has.allow_message_ttl == config.allow_message_ttl
         };
+        let is_absent = |kind| matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND);
         let making = async {
             // Reading a stream asks only the servers that hold it, and creating one asks the leader of all streams.
-            if let Ok(stream) = context.get_stream(&name).await
-                && is_right(&stream.cached_info().config)
-            {
-                return Ok(true);
+            let found = context.get_stream(&name).await;
+            match &found {
+                Ok(stream) if is_right(&stream.cached_info().config) => return Ok(true),
+                Err(error) if is_absent(error.kind()) && self.used.lock().remove(&name) => tracing::error!(
+                    target: "forebay::cluster",
+                    "stream `{name}` is gone from NATS, and the durable jobs in it are lost: it is made anew"
+                ),
+                _ => {}
             }
             let info = context.create_or_update_stream(config.clone()).await?;
             Ok(info.config.allow_message_ttl == config.allow_message_ttl)
@@ -151,6 +160,7 @@ impl JetStream {
                 "NATS {version} cannot expire messages one by one: durable jobs need 2.11 or newer"
             )));
         }
+        self.used.lock().insert(name.clone());
         let stream = context.get_stream_no_info(&name).await;
         stream.map_err(|error| self.unavailable(error))
     }

@@ -118,6 +118,7 @@ impl Cluster {
             context: OnceLock::new(),
             bucket: Mutex::default(),
             queues: Mutex::default(),
+            used: Mutex::default(),
         })
     }
 

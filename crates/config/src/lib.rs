@@ -62,7 +62,7 @@ pub use forebay_cluster::Options as Cluster;
 pub use forebay_runtimes::{Environment, Runtime};
 pub use forebay_workflow::{WorkflowApi, WorkflowRoute, WorkflowScene};
 pub use headers::RequestHeaders;
-pub use listen::{Listen, ListenError};
+pub use listen::{Listen, ListenError, is_loopback};
 pub use network::{Network, NetworkError, TrustedProxies};
 pub use openapi::{OpenApi, RouteDoc};
 use places::Places;

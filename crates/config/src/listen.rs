@@ -1,7 +1,7 @@
 //! Parses listening addresses.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -98,6 +98,19 @@ impl Listen {
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Tcp { tls: true, .. })
     }
+
+    /// Whether only this machine can connect to it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp { host, .. } => is_loopback(host),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+/// Whether a host without brackets and port is this machine's address for itself, or `localhost`.
+pub fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// A host name must contain a letter; digits and dots alone would be a mistyped address.

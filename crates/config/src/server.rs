@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use forebay_tls::ClientCertificates;
 
-use crate::Listen;
 use crate::build::Context;
 use crate::fields::Fields;
 use crate::key::{GIB, HOUR, KIB, TIB, YEAR};
 use crate::network::TrustedProxies;
 use crate::section::{Entry, Unused, section, unless, words};
 use crate::setting::{Text, parsed, text_settings};
+use crate::{Listen, Secret};
 
 /// Longest path of a Unix socket on Linux, in bytes (`sun_path` without its NUL).
 const SOCKET_PATH_MAX: usize = 107;
@@ -50,7 +50,7 @@ section! {
         /// Permissions of the Unix sockets in `listen`, in octal: `0660` lets their owner and group connect. Without the key those that the
         /// umask leaves.
         unix_mode: Option<UnixMode>,
-        /// I/O threads; 0: one per core, with pools one per two cores.
+        /// I/O threads; 0: one per core, with pools one per two cores, as of the server's start.
         threads: usize as integer(0, 256) = "0",
         /// Request line and headers together, with 100 header fields at most.
         header_bytes_max: u64 as size(KIB, 256 * KIB) = "32KiB" => "431",
@@ -105,16 +105,22 @@ section! {
 }
 
 section! {
-    /// Status of the server, and its control socket.
+    /// Status of the server, its web console, and its control socket.
     #[check(Admin::check)]
     pub struct Admin {
-        /// Address for health, metrics and status, written as in `server.listen`; `off`: none. It only reads; changes go through the
-        /// socket.
+        /// Address for health, metrics, status and the web console, written as in `server.listen`; `off`: none. Without `edit_token` it only
+        /// reads; changes go through the socket.
         listen: Option<Listen> = "127.0.0.1:8081",
         /// Permissions of a Unix socket in `listen`, as in `server.unix_mode`.
         unix_mode: Option<UnixMode>,
         /// Host names that the listener accepts besides `localhost` and addresses; this protects against DNS rebinding.
         hosts: Vec<String> = "" => "421",
+        /// The environment variable with the token that lets the web console read. Without this key, whoever is on the same machine may do that,
+        /// and nobody else.
+        read_token: Option<Secret> => "401",
+        /// The environment variable with the token that lets the web console read and change: documents, pools, releases, jobs. Without this key
+        /// it changes nothing.
+        edit_token: Option<Secret> => "401 or 403",
         /// File of the control socket, mode 0600: reload, resize, stop, log level; `off`: none.
         socket: Option<PathBuf> as NEW_FILE = "forebay.sock",
     }
@@ -200,7 +206,8 @@ impl Server {
             // Workers of pools need cores too, and with fewer threads they receive larger batches.
             let cores = context.environment.cores;
             let has_pools = !context.sections.of("pool").is_empty();
-            self.threads = if has_pools { cores.div_ceil(2) } else { cores }.min(256);
+            let threads = if has_pools { cores.div_ceil(2) } else { cores }.min(256);
+            self.threads = context.environment.io_threads.unwrap_or(threads);
         }
         let written = fields.texts("listen").iter();
         let valid = written.clone().filter(|spot| spot.text.parse::<Listen>().is_ok());

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use postgres_protocol::Oid;
 
 /// How the text of a type is converted.
@@ -161,20 +162,7 @@ fn number(text: &[u8]) -> Option<Value<'static>> {
 
 /// Decodes `\x00ff` (manual, 8.4.1); `None` for any other format.
 pub fn bytes_of(text: &[u8]) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix(b"\\x")?;
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
-    let (pairs, rest) = digits.as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs
-        .iter()
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-        .collect()
+    HEXLOWER_PERMISSIVE.decode(text.strip_prefix(b"\\x")?).ok()
 }
 
 fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
@@ -214,34 +202,7 @@ fn write_timestamp(text: &[u8], out: &mut Vec<u8>) {
 /// Appends text as a JSON string. The server's text is UTF-8 unless its database has no encoding: invalid bytes become
 /// U+FFFD.
 pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for chunk in text.utf8_chunks() {
-        write_escaped(chunk.valid().as_bytes(), out);
-        if !chunk.invalid().is_empty() {
-            out.extend_from_slice("\u{fffd}".as_bytes());
-        }
-    }
-    out.push(b'"');
-}
-
-fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
-    let mut copied = 0;
-    for (at, &byte) in text.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&text[copied..at]);
-        copied = at + 1;
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-        }
-    }
-    out.extend_from_slice(&text[copied..]);
+    serde_json::to_writer(out, &lossy(text)).expect("text becomes JSON");
 }
 
 /// Writes `{1,NULL,"a b",{...}}` (manual, 8.15.6) as nested arrays. Text that is not an array is written as text.

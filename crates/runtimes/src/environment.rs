@@ -13,6 +13,8 @@ pub struct Environment<'a> {
     pub find_program: &'a dyn Fn(&str) -> Option<PathBuf>,
     /// The value of `0 = one per core`; at least 1.
     pub cores: usize,
+    /// The I/O threads of the server that reads the configuration again: it keeps them unless the text names another number.
+    pub io_threads: Option<usize>,
 }
 
 impl fmt::Debug for Environment<'_> {
@@ -30,6 +32,7 @@ impl Environment<'static> {
             env: &|name| std::env::var(name).ok(),
             find_program: &find_in_path,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            io_threads: None,
         }
     }
 }

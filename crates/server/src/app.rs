@@ -64,8 +64,8 @@ use crate::{
     store::OpenStore,
     target::{
         Bounds, BufferUsage, Cors, FilesTarget, JobTarget, LoginTarget, OpenApiTarget, Origins, PoolTarget,
-        ProxyTarget, RecordsTarget, RedirectTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget,
-        Tagged, Target, TqlTarget, WorkflowTarget, pool, template, workflow::DurableRuns,
+        ProxyTarget, RecordsTarget, RedirectTarget, RespondTarget, Rules, ScriptTarget, SqlTarget,
+        StoreTarget, Tagged, Target, TqlTarget, WorkflowTarget, pool, template, workflow::DurableRuns,
     },
     traces::Traces,
     watch::Problems,
@@ -315,8 +315,10 @@ impl App {
             .transpose()
             .inspect_err(|_| stop_started())?;
         let store = services.store.as_ref().zip(config.store.as_ref());
-        let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
-        let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &settings));
+        let access = config.store.as_ref().map(|store| store.access.clone());
+        let access = Arc::new(Rules::Configured(access.unwrap_or_default()));
+        let store_target = store.map(|(open, config)| StoreTarget::new(open, config, &access));
+        let records = store.map(|(open, config)| RecordsTarget::new(open, config, &access, settings.clone()));
         let parts = Parts {
             body_schemas: &body_schemas,
             policies: &policies,

@@ -16,6 +16,7 @@ use crate::{
     },
     config::{At, Route, Target},
     failure,
+    front::Head,
     metrics::{exposition, name_of},
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
@@ -53,8 +54,8 @@ impl Control {
 }
 
 impl Service for Control {
-    fn body_bytes_max(&self, method: &str, path: &str) -> u64 {
-        match (method, path) {
+    fn body_bytes_max(&self, head: &Head) -> u64 {
+        match (head.method(), head.path()) {
             ("POST", "/releases" | "/releases/") => DRAFT_BYTES_MAX,
             _ => BODY_BYTES_MAX,
         }

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    admin::{Admin, Hosts, http},
+    admin::{Admin, History, Hosts, http, keep_history},
     app::{App, BuildError, PrivilegedCertificates, Role, Services},
     calls::CallThread,
     check::ask_of_statements,
@@ -272,9 +272,6 @@ impl Server {
             let storage = Arc::clone(store) as Arc<dyn RunStorage>;
             let runs = DurableRuns::new(storage, limits, format!("{server:032x}"));
             runs.begin().map_err(|error| failed(&error))?;
-            if !is_successor {
-                runs.take_unheld().map_err(|error| failed(&error))?;
-            }
             Ok::<_, StartError>(runs)
         });
         let kept_runs = kept_runs.transpose()?;
@@ -294,14 +291,14 @@ impl Server {
             .transpose()?;
         // No configuration keeps jobs in a store that other servers share.
         let own_store = store.as_ref().filter(|store| !store.is_remote());
-        let of_store = || Some(Arc::clone(own_store?) as Arc<dyn JobStorage>);
+        let of_store = || Some(JobStorage::Store(Arc::clone(own_store?)));
         let of_cluster = config
             .cluster
             .as_ref()
             .zip(cluster.as_ref())
             .and_then(|(options, cluster)| {
                 let jobs = cluster.jobs(&options.name, options.job_replicas?, Handle::current());
-                Some(Arc::new(jobs) as Arc<dyn JobStorage>)
+                Some(JobStorage::Cluster(jobs))
             });
         let jobs = of_cluster.or_else(of_store).map(Jobs::new).transpose();
         let jobs = jobs.map_err(|refusal| StartError::Jobs {
@@ -491,7 +488,7 @@ impl Shared {
         }
     }
 
-    /// Takes ownership of socket files and store lock, and starts durable runs when the predecessor has stopped its own.
+    /// Takes ownership of socket files and store lock, and runs durable jobs.
     fn take_over(self: &Arc<Self>, predecessor: Predecessor) {
         for bound in self.sockets.lock().each() {
             bound.set_file_owner(SocketFileOwner::This);
@@ -499,17 +496,12 @@ impl Shared {
         if let Some(store) = &self.services.store {
             store.sign_lock();
         }
-        let runs = self.services.kept_runs.clone();
         let jobs = self.services.jobs.clone();
         // The store knows which jobs the predecessor still runs, so nothing runs twice.
         jobs.iter().for_each(Jobs::start);
         tokio::spawn(async move {
             predecessor.runs_ended().await;
             jobs.iter().for_each(Jobs::recover_soon);
-            if let Some(error) = runs.and_then(|runs| runs.take_unheld().err()) {
-                let reason = with_causes(&error);
-                tracing::error!(target: "forebay::workflow", "durable runs of the process before cannot be read (workflow.runs): {reason}");
-            }
         });
     }
 
@@ -524,10 +516,14 @@ impl Shared {
                 Vec::new()
             })
         };
+        let history = Arc::<History>::default();
         for accepting in accepting(&sockets.admin) {
             let hosts = Hosts::new(&self.front.app().config.admin.hosts);
-            let admin = Admin::new(self.clone());
+            let admin = Admin::new(self.clone(), history.clone());
             served.spawn(http::serve(accepting, hosts, admin, is_handed_over.subscribe()));
+        }
+        if sockets.admin.is_some() {
+            served.spawn(keep_history(self.clone(), history, is_handed_over.subscribe()));
         }
         for accepting in accepting(&sockets.control) {
             served.spawn(http::serve(

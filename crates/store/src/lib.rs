@@ -39,6 +39,7 @@ pub mod transfer;
 mod tree;
 pub mod verify;
 
+pub use clock::now_ms;
 pub use compact::{Compacted, compact};
 pub use copy::Progress;
 pub use database::{DatabaseError, DatabaseUrl, is_url};

@@ -117,7 +117,7 @@ pub trait Changes: Documents {
 #[derive(Debug)]
 pub enum Write {
     /// Changes nothing. If there is something at the path, the transaction fails with the code 412.
-    Absent {
+    RequireAbsent {
         /// Path where nothing must be.
         path: Vec<String>,
     },

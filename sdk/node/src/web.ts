@@ -14,24 +14,14 @@ const BODILESS = [204, 205, 304];
 const READS = ['arrayBuffer', 'blob', 'body', 'bytes', 'clone', 'formData', 'json', 'text'];
 const isBun = process.versions['bun'] !== undefined;
 
-/** Has the global `Response` remember its body from now on. Node's is loaded when it is first used, as before. */
+/** Has the global `Response` remember its body from now on. In Node, this loads its implementation of `fetch`, which takes milliseconds. */
 export function rememberBodies(): void {
-  const { get, value } = Object.getOwnPropertyDescriptor(globalThis, 'Response')!;
-  const define = (made: unknown) => Object.defineProperty(globalThis, 'Response', { value: made, configurable: true, writable: true });
-  Object.defineProperty(globalThis, 'Response', {
-    configurable: true,
-    enumerable: false,
-    get() {
-      const native = (value ?? get!.call(globalThis)) as typeof Response;
-      const made = isBun ? rememberingResponse(native) : lightResponse(native);
-      Object.defineProperty(made, 'name', { value: 'Response' });
-      // Responses of `fetch` are of the native class.
-      Object.defineProperty(made, Symbol.hasInstance, { value: (each: unknown) => each instanceof native });
-      define(made);
-      return made;
-    },
-    set: define,
-  });
+  const native = globalThis.Response;
+  const made = isBun ? rememberingResponse(native) : lightResponse(native);
+  Object.defineProperty(made, 'name', { value: 'Response' });
+  // Responses of `fetch` are of the native class.
+  Object.defineProperty(made, Symbol.hasInstance, { value: (each: unknown) => each instanceof native });
+  Object.defineProperty(globalThis, 'Response', { value: made, configurable: true, writable: true, enumerable: false });
 }
 
 /** A native response that remembers its body: functions of Bun such as `Bun.write` take no other. */

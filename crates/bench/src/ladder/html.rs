@@ -56,12 +56,12 @@ pub fn write(report: &Report, command: &str) -> String {
 }
 
 const MEANINGS: &str = "<h2>What the figures are</h2>\n<dl class=\"terms card\">\n\
-<dt>requests a second</dt><dd>Right responses, the mean of all slices with its 95 % interval. Entries are measured in turns, so that what \
-disturbs the machine hits all of them.</dd>\n\
+<dt>requests a second</dt><dd>Right responses, the mean of all slices. Entries are measured in turns, so that what disturbs the machine \
+hits all of them.</dd>\n\
 <dt>server, workers</dt><dd>CPU time for each request: of the server's own process, and of all processes that it has started.</dd>\n\
-<dt>of base</dt><dd>Requests a second over those of the rung below, or of the rung beside a peer: the geometric mean over rounds, with its 95 % interval.</dd>\n\
+<dt>of base</dt><dd>Requests a second over those of the rung below, or of the rung beside a peer: the geometric mean over rounds.</dd>\n\
 <dt>hop</dt><dd>CPU time for each request beyond that of the base.</dd>\n\
-<dt>bars</dt><dd>Ratios that are to be reached. With less than four slices, the interval is from the lowest to the highest of them. Undecided: the interval \
+<dt>bars</dt><dd>Ratios that are to be reached, with their 95 % intervals. With less than four slices, the interval is from the lowest to the highest of them. Undecided: the interval \
 contains the limit, and more slices are needed to tell.</dd>\n\
 </dl>\n";
 

@@ -1,13 +1,10 @@
 //! `jobs`: durable jobs of the running server, or of a store that programs use.
 
-use std::{
-    path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use forebay_jobs::{Change, JobError, JobState, find, listed, request, response, shown};
-use forebay_store::Store;
+use forebay_store::{Store, now_ms};
 use serde_json::{Value, json};
 
 use super::{
@@ -208,11 +205,6 @@ impl Jobs {
 fn change(store: &Store, change: &Change) -> anyhow::Result<()> {
     store.transact(|transaction| change.perform(transaction, now_ms()))?;
     Ok(())
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_millis() as u64
 }
 
 fn target(id: &str, action: &str) -> String {

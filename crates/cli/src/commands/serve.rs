@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::{sync::OnceLock, time::Instant};
 
 use forebay_server::{
     Predecessor, Reload, Role, Server, StartupResources,
@@ -35,8 +35,12 @@ pub(crate) fn run(arguments: ServeArgs, started: Instant) -> anyhow::Result<()> 
         overrides,
         watch,
     } = arguments;
+    let io_threads = OnceLock::new();
     let load = move || -> anyhow::Result<Config> {
-        let mut config = served.load_in(&Environment::current())?;
+        let mut environment = Environment::current();
+        environment.io_threads = io_threads.get().copied();
+        let mut config = served.load_in(&environment)?;
+        io_threads.get_or_init(|| config.server.threads);
         overrides.apply(&mut config)?;
         Ok(config)
     };

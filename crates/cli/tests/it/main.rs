@@ -15,7 +15,6 @@ mod load_searches;
 mod load_tools;
 mod new;
 mod profile;
-mod readme;
 mod run;
 mod seeds;
 mod serve;

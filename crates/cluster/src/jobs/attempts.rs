@@ -230,6 +230,8 @@ impl ClusterJobs {
         let Some(held) = held else {
             return Ok(Changed::Nothing);
         };
+        // If it is gone, it is made anew, where there is no such job: without it, storing the end would be tried forever.
+        self.jetstream.bucket().await?;
         let mut job = held.job.clone();
         let response = job.conclude(outcome, policy, now_ms, jitter);
         let entry = Entry {

@@ -57,6 +57,7 @@ impl Project {
             env: &env,
             find_program: &find_program,
             cores: 4,
+            io_threads: None,
         };
         Config::parse(text, &self.folder.join("forebay.toml"), &environment)
     }

@@ -45,6 +45,7 @@ fn every_configuration_in_the_documents_checks() {
         env: &|_| None,
         find_program: &find_program,
         cores: 2,
+        io_threads: None,
     };
     for name in ["configuration.md", "routing.md"] {
         let document = fs::read_to_string(docs().join(name)).unwrap();

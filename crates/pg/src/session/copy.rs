@@ -8,7 +8,7 @@ use tokio::sync::Mutex as Turns;
 use super::{
     SqlSession, SqlSessionError, number, of,
     open::{Copied, Copying, turn},
-    operation::{Copy, CopyOperation, CopyPiece, Id},
+    operation::{CopyDone, CopyIn, CopyOut, CopyRead, CopySend, Id},
     write,
 };
 use crate::{PgError, json::write_string};
@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 65_536;
 
 impl SqlSession {
     /// `{"copy":1}`
-    pub(super) async fn copy_in(&self, it: &Copy, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
+    pub(super) async fn copy_in(&self, it: &CopyIn, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
         let source = self.source(&it.source)?;
         self.open.check_room()?;
         let copying = if let Some(id) = it.transaction {
@@ -39,11 +39,11 @@ impl SqlSession {
     /// `{}`, once the server can accept more.
     pub(super) async fn copy_send(
         &self,
-        it: CopyPiece,
+        it: CopySend,
         deadline: Instant,
     ) -> Result<Vec<u8>, SqlSessionError> {
         let id = it.copy;
-        let bytes = it.bytes()?;
+        let bytes = it.data()?;
         let sent = match self.open.copying(id)? {
             Copying::In(copied) => {
                 let mut copied = turn(Some(copied), id, deadline).await?;
@@ -69,7 +69,7 @@ impl SqlSession {
     /// `{"count":1}`
     pub(super) async fn copy_done(
         &self,
-        it: &CopyOperation,
+        it: &CopyDone,
         deadline: Instant,
     ) -> Result<Vec<u8>, SqlSessionError> {
         let not_open = || SqlSessionError::NotOpen { id: it.copy };
@@ -92,7 +92,7 @@ impl SqlSession {
     }
 
     /// `{"copy":1,"binary":false}`
-    pub(super) async fn copy_out(&self, it: &Copy, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
+    pub(super) async fn copy_out(&self, it: &CopyOut, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
         let source = self.source(&it.source)?;
         self.open.check_room()?;
         let (copying, is_binary) = if let Some(id) = it.transaction {
@@ -117,7 +117,7 @@ impl SqlSession {
     /// `{"text":"..."}`, or for binary data `{"bytes":"\\x..."}`; `{}` after the last.
     pub(super) async fn copy_read(
         &self,
-        it: &CopyOperation,
+        it: &CopyRead,
         deadline: Instant,
     ) -> Result<Vec<u8>, SqlSessionError> {
         let read = match self.open.copying(it.copy)? {

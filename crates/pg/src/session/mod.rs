@@ -74,7 +74,7 @@ impl SqlSession {
 
     async fn perform(&self, operation: Operation, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
         match operation {
-            Operation::Statements(it) => match it.transaction {
+            Operation::RunStatements(it) => match it.transaction {
                 Some(id) => self.run_within(id, &it.statements, deadline).await,
                 None => {
                     let source = self.source(&it.source)?;
@@ -83,12 +83,12 @@ impl SqlSession {
                 }
             },
             Operation::Begin(it) => self.begin(&it, deadline).await,
-            Operation::Savepoint(it) => self.savepoint(&it, deadline).await,
+            Operation::MakeSavepoint(it) => self.savepoint(&it, deadline).await,
             Operation::Release(it) => self.release(&it, deadline).await,
             Operation::RollbackTo(it) => self.rollback_to(&it, deadline).await,
             Operation::Commit(it) => self.commit(&it, deadline).await,
             Operation::Rollback(it) => self.rollback(&it, deadline).await,
-            Operation::Cursor(it) => self.open_cursor(&it, deadline).await,
+            Operation::OpenCursor(it) => self.open_cursor(&it, deadline).await,
             Operation::Fetch(it) => self.fetch(&it, deadline).await,
             Operation::CopyIn(it) => self.copy_in(&it, deadline).await,
             Operation::CopySend(it) => self.copy_send(it, deadline).await,

@@ -7,7 +7,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{
     SqlSession, SqlSessionError, number, of,
     open::InProgress,
-    operation::{Begin, Id, InTransaction, Statement, ToSavepoint},
+    operation::{Begin, Commit, Id, MakeSavepoint, Release, Rollback, RollbackTo, Statement},
     write,
 };
 use crate::{PgError, Savepoint, Transaction};
@@ -50,7 +50,7 @@ impl SqlSession {
     /// `{"savepoint":1}`
     pub(super) async fn savepoint(
         &self,
-        it: &InTransaction,
+        it: &MakeSavepoint,
         deadline: Instant,
     ) -> Result<Vec<u8>, SqlSessionError> {
         let mut turn = self.open.transaction(it.transaction, deadline).await?;
@@ -61,12 +61,8 @@ impl SqlSession {
     }
 
     /// `{}`; removes the savepoint.
-    pub(super) async fn release(
-        &self,
-        it: &ToSavepoint,
-        deadline: Instant,
-    ) -> Result<Vec<u8>, SqlSessionError> {
-        let (mut turn, savepoint) = self.at_savepoint(it, deadline).await?;
+    pub(super) async fn release(&self, it: &Release, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
+        let (mut turn, savepoint) = self.at_savepoint(it.transaction, it.savepoint, deadline).await?;
         let released = turn.ready(it.transaction, deadline)?.release(savepoint).await;
         released.map_err(of(&turn.source))?;
         turn.savepoints.truncate(it.savepoint as usize - 1);
@@ -76,10 +72,10 @@ impl SqlSession {
     /// `{}`; undoes everything since the savepoint and removes it.
     pub(super) async fn rollback_to(
         &self,
-        it: &ToSavepoint,
+        it: &RollbackTo,
         deadline: Instant,
     ) -> Result<Vec<u8>, SqlSessionError> {
-        let (mut turn, savepoint) = self.at_savepoint(it, deadline).await?;
+        let (mut turn, savepoint) = self.at_savepoint(it.transaction, it.savepoint, deadline).await?;
         let source = turn.source.clone();
         let transaction = turn.ready(it.transaction, deadline)?;
         transaction.rollback_to(savepoint).await.map_err(of(&source))?;
@@ -90,24 +86,19 @@ impl SqlSession {
 
     async fn at_savepoint(
         &self,
-        it: &ToSavepoint,
+        transaction: Id,
+        savepoint: Id,
         deadline: Instant,
     ) -> Result<(OwnedMutexGuard<InProgress>, Savepoint), SqlSessionError> {
-        let turn = self.open.transaction(it.transaction, deadline).await?;
-        let place = (it.savepoint as usize).checked_sub(1);
-        let savepoint = place.and_then(|place| turn.savepoints.get(place)).copied();
-        let savepoint = savepoint.ok_or(SqlSessionError::NoSavepoint {
-            savepoint: it.savepoint,
-        })?;
-        Ok((turn, savepoint))
+        let turn = self.open.transaction(transaction, deadline).await?;
+        let place = (savepoint as usize).checked_sub(1);
+        let made = place.and_then(|place| turn.savepoints.get(place)).copied();
+        let made = made.ok_or(SqlSessionError::NoSavepoint { savepoint })?;
+        Ok((turn, made))
     }
 
     /// `{}`. After an error nothing has taken effect, except when the connection breaks: then the outcome is unknown.
-    pub(super) async fn commit(
-        &self,
-        it: &InTransaction,
-        deadline: Instant,
-    ) -> Result<Vec<u8>, SqlSessionError> {
+    pub(super) async fn commit(&self, it: &Commit, deadline: Instant) -> Result<Vec<u8>, SqlSessionError> {
         let (source, transaction) = self.last(it.transaction, deadline).await?;
         transaction.commit().await.map_err(of(&source))?;
         Ok(b"{}".to_vec())
@@ -116,7 +107,7 @@ impl SqlSession {
     /// `{}`
     pub(super) async fn rollback(
         &self,
-        it: &InTransaction,
+        it: &Rollback,
         deadline: Instant,
     ) -> Result<Vec<u8>, SqlSessionError> {
         let (source, transaction) = self.last(it.transaction, deadline).await?;

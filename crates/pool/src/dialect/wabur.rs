@@ -7,6 +7,7 @@ use std::{
 
 use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead};
 use memchr::memmem;
+use percent_encoding::percent_decode;
 use serde_json::Value;
 
 use super::{
@@ -42,7 +43,7 @@ pub(super) fn put_request(out: &mut Vec<u8>, request: &RequestView<'_>) {
         if place > 0 {
             out.push(b',');
         }
-        put_text(out, &decoded(part, false));
+        put_text(out, &Cow::from(percent_decode(part)));
     }
     out.push(b']');
     if !request.query.is_empty() {
@@ -74,7 +75,7 @@ fn put_query(out: &mut Vec<u8>, query: &[u8]) {
     for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
         let split = pair.iter().position(|&byte| byte == b'=');
         let (name, value) = pair.split_at(split.unwrap_or(pair.len()));
-        let (name, value) = (decoded(name, true), decoded(value.get(1..).unwrap_or(b""), true));
+        let (name, value) = (decoded(name), decoded(value.get(1..).unwrap_or(b"")));
         match places.entry(name) {
             Entry::Occupied(place) => pairs[*place.get()].1 = value,
             Entry::Vacant(place) => {
@@ -95,23 +96,13 @@ fn put_query(out: &mut Vec<u8>, query: &[u8]) {
     out.push(b'}');
 }
 
-/// Percent-decodes a text. Invalid codes stay unchanged.
-fn decoded(text: &[u8], form: bool) -> Vec<u8> {
-    let hex = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        match (text[at], hex(text.get(at + 1)), hex(text.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push((high * 16 + low) as u8);
-                at += 2;
-            }
-            (b'+', ..) if form => bytes.push(b' '),
-            (byte, ..) => bytes.push(byte),
-        }
-        at += 1;
-    }
-    bytes
+/// Percent-decodes a part of a query, in which `+` is a space. Invalid codes stay unchanged.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let spaced: Vec<u8> = text
+        .iter()
+        .map(|&byte| if byte == b'+' { b' ' } else { byte })
+        .collect();
+    percent_decode(&spaced).collect()
 }
 
 pub(super) fn put_return(out: &mut Vec<u8>, id: &str, body: &[u8]) {

@@ -5,12 +5,13 @@ pub mod operations;
 use std::{
     collections::BTreeSet,
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use forebay_store::{
     Read, StoreError,
     facade::{Session, SessionError},
+    now_ms,
 };
 
 use crate::{
@@ -73,12 +74,6 @@ pub fn code_of(error: &RecordsError) -> &'static str {
         RecordsError::ReferenceTaken { .. } => "reference_taken",
         RecordsError::NoReferenceLeft { .. } => "no_reference_left",
     }
-}
-
-/// Current time in milliseconds since 1970 UTC.
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_millis() as u64
 }
 
 /// How a record is changed.

@@ -2,8 +2,6 @@
 //! `forebay_store::facade::operations`: each operation here is one call there. Arguments and results are text or
 //! numbers.
 
-use std::ffi::CStr;
-
 use forebay_store::facade::{
     Session,
     operations::{Call, Outcome, Refused},
@@ -24,77 +22,33 @@ impl From<FacadeError> for Refused {
     }
 }
 
-/// An operation that bindings expose as a function.
-#[derive(Clone, Copy, Debug)]
-pub struct Operation {
-    /// Name of the function.
-    pub name: &'static CStr,
-    /// Number of arguments.
-    pub arguments: usize,
-    task: Task,
-}
-
-const fn operation(name: &'static CStr, arguments: usize, task: Task) -> Operation {
-    Operation {
-        name,
-        arguments,
-        task,
-    }
-}
-
-/// All operations, in the order in which bindings register them.
-pub const OPERATIONS: &[Operation] = &[
-    operation(c"tql", 1, Task::Tql),
-    operation(c"recordCreate", 1, Task::Create),
-    operation(c"recordRead", 2, Task::Read),
-    operation(c"recordWrite", 4, Task::Write),
-    operation(c"recordKind", 1, Task::Kind),
-    operation(c"recordList", 5, Task::List),
-    operation(c"recordTagged", 2, Task::Tagged),
-];
-
-#[derive(Clone, Copy, Debug)]
-enum Task {
-    Tql,
-    Create,
-    Read,
-    Write,
-    Kind,
-    List,
-    Tagged,
-}
-
-impl Operation {
-    /// Runs the operation.
-    pub fn run<C: Call>(self, call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
-        match self.task {
-            Task::Tql => tql(call, session, records),
-            Task::Create => create(call, session, records),
-            Task::Read => read(call, session, records),
-            Task::Write => write(call, session, records),
-            Task::Kind => kind(call, session, records),
-            Task::List => list(call, session, records),
-            Task::Tagged => tagged(call, session, records),
-        }
-    }
+forebay_store::operations! {
+    (&mut Session, &Records);
+    c"tql" 1 Tql tql
+    c"recordCreate" 1 Create create
+    c"recordRead" 2 Read read
+    c"recordWrite" 4 Write write
+    c"recordKind" 1 Kind kind
+    c"recordList" 5 List list
+    c"recordTagged" 2 Tagged tagged
 }
 
 /// `tql(statement)`: the answer as JSON text.
-fn tql<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn tql<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let statement = call.text(0)?.unwrap_or_default();
     let answer = records.tql(session, &statement).map_err(Refused::from)?;
     call.string(&utf8(answer)).map(Some)
 }
 
 /// `recordCreate(document)`: the new reference in decimal.
-fn create<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn create<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let document = call.text(0)?.unwrap_or_default();
     let reference = records.create(session, &document).map_err(Refused::from)?;
     call.string(&reference.to_string()).map(Some)
 }
 
 /// `recordRead(reference, kind)`: the record as JSON text.
-fn read<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn read<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let kind = optional(call, 1)?;
     let Some(reference) = reference(call, 0)? else {
         return Ok(None);
@@ -107,7 +61,7 @@ fn read<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
 
 /// `recordWrite(change, reference, kind, document)`: 0 replaces, 1 patches, 2 removes; returns whether the record
 /// exists.
-fn write<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn write<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let change = match call.integer(0)? {
         0 => Change::Replace,
         1 => Change::Patch,
@@ -124,7 +78,7 @@ fn write<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome
 }
 
 /// `recordKind(reference)`
-fn kind<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn kind<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let Some(reference) = reference(call, 0)? else {
         return Ok(None);
     };
@@ -134,7 +88,7 @@ fn kind<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
 
 /// `recordList(kind, after, page, size, full)`: the page as JSON text; `after` is a reference or omitted, `full` is 1
 /// or 0.
-fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn list<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let list = List {
         kind: optional(call, 0)?.unwrap_or_default(),
         after: reference(call, 1)?,
@@ -148,7 +102,7 @@ fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
 
 /// `recordTagged(reference, kind)`: the record's entity tag, as in the server's own responses, followed by its JSON
 /// text.
-fn tagged<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+fn tagged<C: Call>(call: &C, (session, records): (&mut Session, &Records)) -> Outcome<C> {
     let kind = optional(call, 1)?;
     let Some(reference) = reference(call, 0)? else {
         return Ok(None);

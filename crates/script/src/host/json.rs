@@ -162,10 +162,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
 
     /// Writes a text in quotation marks.
     fn text(&mut self, content: &HeldValue<'_, 'js>) -> Result<()> {
-        let before = self.out.len();
-        let is_whole = content.with_text(|content| put_quoted(&mut self.out, content))?;
-        if !is_whole {
-            self.out.truncate(before);
+        if !content.with_text(|content| put_quoted(&mut self.out, content))? {
             let quoted = self.ctx.json_stringify(content.to_value())?;
             self.out
                 .extend_from_slice(&text::utf8(quoted.ok_or(Error::Unknown)?)?);
@@ -192,51 +189,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 }
 
-/// Bytes that need no escape in JSON. Bytes of non-ASCII characters need none if they are well-formed.
-const AS_IT_IS: [bool; 256] = {
-    let mut table = [true; 256];
-    let mut byte = 0;
-    while byte < table.len() {
-        table[byte] = byte >= b' ' as usize && byte != b'"' as usize && byte != b'\\' as usize && byte < 0x80;
-        byte += 1;
-    }
-    table
-};
-
-/// Appends a quoted text. Returns false, with unspecified output, if the text contains a lone surrogate.
+/// Appends a quoted text. Returns false, and appends nothing, if the text contains a lone surrogate.
 fn put_quoted(out: &mut Vec<u8>, content: &[u8]) -> bool {
-    out.push(b'"');
-    let mut from = 0;
-    let mut is_checked = false;
-    for (at, &byte) in content.iter().enumerate() {
-        if AS_IT_IS[usize::from(byte)] {
-            continue;
-        }
-        if byte >= 0x80 {
-            if !is_checked && std::str::from_utf8(content).is_err() {
-                return false;
-            }
-            is_checked = true;
-            continue;
-        }
-        out.extend_from_slice(&content[from..at]);
-        from = at + 1;
-        let short = match byte {
-            b'"' | b'\\' => byte,
-            0x08 => b'b',
-            0x09 => b't',
-            0x0A => b'n',
-            0x0C => b'f',
-            0x0D => b'r',
-            _ => {
-                let hex = |digit: u8| b"0123456789abcdef"[usize::from(digit)];
-                out.extend_from_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 15)]);
-                continue;
-            }
-        };
-        out.extend_from_slice(&[b'\\', short]);
-    }
-    out.extend_from_slice(&content[from..]);
-    out.push(b'"');
-    true
+    std::str::from_utf8(content).is_ok_and(|content| serde_json::to_writer(out, content).is_ok())
 }

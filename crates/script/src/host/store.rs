@@ -383,7 +383,7 @@ impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
         let outcome = match &self.task {
             Task::Tree(operation, reach) => self.run(&call, *operation, *reach),
             Task::Records(operation, records) => {
-                operation.run(&call, &mut self.session.borrow_mut(), records)
+                operation.run(&call, (&mut self.session.borrow_mut(), records))
             }
             Task::Answer(records) => self.record_answer(&call, records),
         };

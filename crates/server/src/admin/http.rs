@@ -11,6 +11,7 @@ use tokio::{
 use tracing::Level;
 
 use crate::{
+    config::is_loopback,
     failure::Refusal,
     front::{ACCEPT_PAUSE, Accepted, Accepting, Decoder, Head, Parsed, Step},
     logging::{Entry, Feed, Missed},
@@ -33,9 +34,8 @@ pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: String,
+    pub(crate) head: Head,
     pub(crate) body: Vec<u8>,
-    /// The Host field, or the authority of the target.
-    pub(crate) host: String,
 }
 
 /// Host names that a listener answers to. A web page can make a name of its own resolve to this machine (DNS rebinding) and then read the
@@ -50,14 +50,25 @@ impl Hosts {
     }
 
     fn admits(&self, host: &str) -> bool {
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-            _ => host,
-        };
+        let name = without_port(host);
         let is_address = name.starts_with('[') || name.parse::<IpAddr>().is_ok();
         let is_named = |known: &str| known.eq_ignore_ascii_case(name);
         name.is_empty() || is_address || is_named("localhost") || self.0.iter().any(|known| is_named(known))
     }
+}
+
+/// The host of a Host field: a name, or an address, the brackets of which stay.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Whether a request names this machine as its host, as that of a browser on the same machine does.
+pub(crate) fn names_this_machine(head: &Head) -> bool {
+    let name = without_port(head.host());
+    name.is_empty() || is_loopback(name.trim_start_matches('[').trim_end_matches(']'))
 }
 
 impl Request {
@@ -78,9 +89,7 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(super) status: u16,
-    content_type: &'static str,
-    allow: Option<&'static str>,
-    location: Option<String>,
+    headers: HeaderLines,
     body: Body,
 }
 
@@ -95,7 +104,6 @@ enum Body {
 pub(crate) struct Events {
     /// The least severe level to send.
     pub(crate) level: Level,
-    /// If set, only lines logged by this workflow's rules.
     pub(crate) past: Vec<Arc<Entry>>,
     /// None: past events only.
     pub(crate) follow: Option<Follow>,
@@ -151,13 +159,32 @@ impl Events {
 
 impl Response {
     fn new(status: u16, content_type: &'static str, body: Body) -> Self {
+        let mut headers = HeaderLines::of_known(0, "cache-control: no-store\r\n");
+        headers.push_known("content-type", content_type);
         Self {
             status,
-            content_type,
-            allow: None,
-            location: None,
+            headers,
             body,
         }
+    }
+
+    /// A response of a target, with its body.
+    pub(crate) fn of_target(status: u16, mut headers: HeaderLines, body: Vec<u8>) -> Self {
+        if !headers.fields().any(|(name, _)| name == b"cache-control") {
+            headers.push_known("cache-control", "no-store");
+        }
+        let body = Body::Whole(body);
+        Self {
+            status,
+            headers,
+            body,
+        }
+    }
+
+    pub(crate) fn redirect(location: &str) -> Self {
+        let mut response = Self::new(302, "text/plain", Body::Whole(Vec::new()));
+        response.headers.push_known("location", location);
+        response
     }
 
     pub(crate) fn text(content_type: &'static str, text: String) -> Self {
@@ -193,10 +220,8 @@ impl Response {
         let problem = serde_json::json!({
             "type": "about:blank", "title": reply::reason(status), "status": status, "detail": detail,
         });
-        Self {
-            content_type: "application/problem+json",
-            ..Self::json(status, &problem)
-        }
+        let body = format!("{problem}\n").into_bytes();
+        Self::new(status, "application/problem+json", Body::Whole(body))
     }
 
     pub(crate) fn of_releases(response: ReleaseResponse) -> Self {
@@ -206,41 +231,41 @@ impl Response {
             "application/problem+json"
         };
         let body = response.body.map_or_else(String::new, |body| format!("{body}\n"));
-        Self {
-            allow: response.allow,
-            location: response.location,
-            ..Self::new(response.status, content_type, Body::Whole(body.into_bytes()))
+        let mut made = Self::new(response.status, content_type, Body::Whole(body.into_bytes()));
+        if let Some(allow) = response.allow {
+            made.headers.push_known("allow", allow);
         }
+        if let Some(location) = &response.location {
+            made.headers.push_known("location", location);
+        }
+        made
+    }
+
+    /// 401 for a client that sends no token, or a wrong one.
+    pub(crate) fn unauthorized(detail: &str) -> Self {
+        let mut response = Self::problem(401, detail);
+        response.headers.push_known("www-authenticate", "Bearer");
+        response
     }
 
     pub(crate) fn not_allowed(allow: &'static str) -> Self {
         let detail = format!("method is not allowed here; allowed: {allow}");
-        Self {
-            allow: Some(allow),
-            ..Self::problem(405, &detail)
-        }
+        let mut response = Self::problem(405, &detail);
+        response.headers.push_known("allow", allow);
+        response
     }
 
     fn head(&self, manner: Manner) -> Vec<u8> {
         let date = httpdate::fmt_http_date(std::time::SystemTime::now());
-        let mut headers = HeaderLines::default();
-        headers.push_known("cache-control", "no-store");
-        headers.push_known("content-type", self.content_type);
-        if let Some(allow) = self.allow {
-            headers.push_known("allow", allow);
-        }
-        if let Some(location) = &self.location {
-            headers.push_known("location", location);
-        }
         let delimiting = match &self.body {
-            Body::Whole(_) if self.status == 204 => Delimiting::Nothing,
+            Body::Whole(_) if matches!(self.status, 204 | 304) => Delimiting::Nothing,
             Body::Whole(bytes) => Delimiting::Length(bytes.len() as u64),
             Body::Events(_) if manner.http10 => Delimiting::Close,
             Body::Events(_) => Delimiting::Chunked,
         };
         let mut head = Vec::with_capacity(256);
         reply::put_start(&mut head, self.status, date.as_bytes());
-        head.extend_from_slice(headers.as_bytes());
+        head.extend_from_slice(self.headers.as_bytes());
         reply::put_end(&mut head, delimiting, manner.close, false);
         head
     }
@@ -251,7 +276,7 @@ pub(crate) trait Service: Clone + Send + Sync + 'static {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 
     /// Most bytes of a request's body.
-    fn body_bytes_max(&self, _method: &str, _path: &str) -> u64 {
+    fn body_bytes_max(&self, _: &Head) -> u64 {
         BODY_BYTES_MAX
     }
 
@@ -367,7 +392,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let response = if !self
                         .hosts
                         .as_ref()
-                        .is_none_or(|hosts| hosts.admits(&request.host))
+                        .is_none_or(|hosts| hosts.admits(request.head.host()))
                     {
                         Some(Response::problem(
                             421,
@@ -417,7 +442,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.write(reply::CONTINUE).await.map_err(|_| NoRequest::Gone)?;
         }
         let mut decoder = Decoder::new(head.framing);
-        decoder.limit(service.body_bytes_max(head.method(), head.path()))?;
+        decoder.limit(service.body_bytes_max(&head))?;
         let mut body = Vec::new();
         loop {
             let used = match decoder.step(&self.input)? {
@@ -433,17 +458,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.fill().await?;
             }
         }
+        let manner = Manner {
+            close: head.is_http10 || !head.keep_alive,
+            head_only: head.method() == "HEAD",
+            http10: head.is_http10,
+        };
         let request = Request {
             method: head.method().to_owned(),
             path: head.path().to_owned(),
             query: String::from_utf8_lossy(head.query()).into_owned(),
             body,
-            host: head.host().to_owned(),
-        };
-        let manner = Manner {
-            close: head.is_http10 || !head.keep_alive,
-            head_only: head.method() == "HEAD",
-            http10: head.is_http10,
+            head,
         };
         Ok((request, manner))
     }

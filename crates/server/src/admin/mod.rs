@@ -1,6 +1,7 @@
-//! The admin listener: health, metrics and status. Read-only; changes go through the control socket. It runs on the thread that handles the
-//! server's signals, not on an I/O thread, so it answers even while those are saturated.
+//! The admin listener: health, metrics, status, and the web console. All but the console only reads; changes go through the control socket.
+//! It runs on the thread that handles the server's signals, not on an I/O thread, so it answers even while those are saturated.
 
+mod console;
 pub(crate) mod http;
 mod status;
 
@@ -11,11 +12,14 @@ use std::{
 
 use forebay_pool::Readiness;
 use serde_json::{Map, Value, json};
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet, time::MissedTickBehavior};
 
-pub(crate) use self::http::Hosts;
-use self::http::{Request, Response, Service};
-use crate::{metrics::exposition, server::Shared};
+use self::{
+    console::Console,
+    http::{Request, Response, Service},
+};
+pub(crate) use self::{console::History, http::Hosts};
+use crate::{front::Head, metrics::exposition, server::Shared};
 
 pub(crate) const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -35,20 +39,49 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
     shared: Arc<Shared>,
+    console: Console,
 }
 
 impl Admin {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(shared: Arc<Shared>, history: Arc<History>) -> Self {
+        let console = Console::new(&shared, history);
+        Self { shared, console }
+    }
+}
+
+/// Keeps the history of the console until another process takes over.
+pub(crate) async fn keep_history(
+    shared: Arc<Shared>,
+    history: Arc<History>,
+    mut is_handed_over: watch::Receiver<bool>,
+) {
+    let mut ticks = tokio::time::interval(console::EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => history.add(&shared.facts()),
+            _ = is_handed_over.wait_for(|over| *over) => return,
+        }
     }
 }
 
 impl Service for Admin {
+    fn body_bytes_max(&self, head: &Head) -> u64 {
+        self.console.body_bytes_max(head)
+    }
+
+    fn ends_with_client(&self, request: &Request) -> bool {
+        Console::ends_with_client(&request.path)
+    }
+
     async fn answer(&self, request: Request) -> Response {
         let shared = &self.shared;
+        if Console::has(&request.path) {
+            return self.console.answer(request).await;
+        }
         let path = request.path.as_str();
         if !PATHS.contains(&path) {
-            return Response::problem(404, &format!("there are {}", PATHS.join(", ")));
+            return Response::problem(404, &format!("there are {}, {}", console::PAGE, PATHS.join(", ")));
         }
         if !["GET", "HEAD"].contains(&request.method.as_str()) {
             return Response::not_allowed("GET, HEAD");

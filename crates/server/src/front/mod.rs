@@ -220,6 +220,11 @@ impl Front {
         self.shared.current_app().1
     }
 
+    /// What the threads share: for a thread that answers requests of its own.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     pub(crate) fn connections(&self) -> ConnectionCounts {
         ConnectionCounts {
             open: self.shared.open.load(Ordering::Relaxed),

@@ -5,21 +5,17 @@
 //! during an upgrade: what begins is decided in the store.
 
 mod attempt;
-mod cluster;
 mod schedule;
+mod storage;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
     ops::Range,
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
-use forebay_jobs::{
-    Candidate, Change, Changed, Content, Job, JobState, Outcome, Policy, QueueFacts, QueueLimits, Slots,
-};
+use forebay_jobs::{Candidate, Change, Changed, Content, Job, JobState, Outcome, Policy, QueueLimits, Slots};
 use forebay_pool::{Limits, Pool};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -28,7 +24,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-pub(crate) use self::{attempt::RequestHead, schedule::ScheduledRequest};
+pub(crate) use self::{attempt::RequestHead, schedule::ScheduledRequest, storage::JobStorage};
 use crate::{
     failure::Refusal,
     store::{OpenStore, now_ms},
@@ -38,57 +34,6 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 /// Pause before another attempt to store how a job has ended. It doubles each time, up to [`LOOK`].
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// Where jobs are kept.
-pub(crate) trait JobStorage: fmt::Debug + Send + Sync + 'static {
-    /// Puts these routes in force.
-    fn serve(&self, _routes: Vec<Candidate>) {}
-
-    /// Makes a change, which is on disk when the future resolves. A future that is dropped before the change has begun cancels it.
-    fn change(&self, change: Change) -> Result<Changing, Refusal>;
-
-    /// Whether one change begins jobs of several queues. Otherwise each is asked alone, so that no job waits for the answer of another queue.
-    fn begins_together(&self) -> bool {
-        true
-    }
-
-    /// The job of this id, if it is kept.
-    fn find<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Job>>;
-
-    /// The request of a job.
-    fn request<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>>;
-
-    /// The response of a job that is over.
-    fn response<'s>(&'s self, id: &'s str) -> Reading<'s, Option<Content>>;
-
-    /// Until when the times of a queue's schedule have had their jobs; `None`: it is new.
-    fn scheduled_ms<'s>(&'s self, queue: &'s str) -> Reading<'s, Option<u64>>;
-
-    /// From when the next job of any of these queues may begin, in milliseconds since 1970 UTC; it may be too early.
-    fn due_ms(&self, candidates: &[Candidate]) -> Result<Option<u64>, Refusal>;
-
-    /// At most `limit` jobs of these states, of one queue or of all.
-    fn list<'s>(
-        &'s self,
-        states: &'s [JobState],
-        queue: Option<&'s str>,
-        limit: usize,
-    ) -> Reading<'s, Vec<Job>>;
-
-    /// Figures about all queues.
-    fn queues(&self) -> Result<Vec<QueueFacts>, Refusal>;
-
-    /// Completes when another process may begin the job that this one runs.
-    fn lost<'s>(&'s self, _id: &'s str) -> Pin<Box<dyn Future<Output = ()> + Send + 's>> {
-        Box::pin(std::future::pending())
-    }
-}
-
-/// Something that is being read.
-pub(crate) type Reading<'s, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 's>>;
-
-/// A change under way.
-pub(crate) type Changing = Reading<'static, Changed>;
 
 /// A durable route: how its jobs are done.
 #[derive(Debug)]
@@ -115,7 +60,7 @@ pub(crate) struct JobRoute {
 /// The queue of this process.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    storage: Arc<dyn JobStorage>,
+    storage: JobStorage,
     /// This process, in the store.
     owner: String,
     /// The durable routes in force.
@@ -165,7 +110,7 @@ impl Jobs {
     ///
     /// # Panics
     /// Outside of a tokio runtime with time enabled.
-    pub(crate) fn new(storage: Arc<dyn JobStorage>) -> Result<Arc<Self>, Refusal> {
+    pub(crate) fn new(storage: JobStorage) -> Result<Arc<Self>, Refusal> {
         Ok(Arc::new(Self {
             storage,
             owner: new_id()?,
@@ -181,8 +126,8 @@ impl Jobs {
         }))
     }
 
-    pub(crate) fn storage(&self) -> &dyn JobStorage {
-        &*self.storage
+    pub(crate) fn storage(&self) -> &JobStorage {
+        &self.storage
     }
 
     /// Begins to run jobs.
@@ -262,7 +207,7 @@ impl Jobs {
 
     /// Makes a change.
     pub(crate) async fn change(&self, change: Change) -> Result<Changed, Refusal> {
-        let changed = self.storage.change(change)?.await?;
+        let changed = self.storage.change(change).await?;
         self.wake.notify_one();
         Ok(changed)
     }
@@ -350,7 +295,7 @@ impl Jobs {
             room,
             owner,
         };
-        let Changed::Begun(begun) = self.storage.change(change)?.await? else {
+        let Changed::Begun(begun) = self.storage.change(change).await? else {
             return Ok(u64::MAX);
         };
         // Without any, other processes run as many as may.
@@ -393,11 +338,7 @@ impl Jobs {
                 policy: route.policy,
                 jitter: random().map_or(0.5, |random| f64::from(random as u32) / f64::from(u32::MAX)),
             };
-            let stored = match self.storage.change(change) {
-                Ok(changing) => changing.await,
-                Err(refusal) => Err(refusal),
-            };
-            let refusal = match stored {
+            let refusal = match self.storage.change(change).await {
                 Ok(Changed::Job(after)) => return tell(&after),
                 Ok(_) => return,
                 Err(refusal) => refusal,

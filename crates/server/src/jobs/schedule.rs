@@ -58,7 +58,7 @@ impl Jobs {
             }
             Some(noted_ms) => noted_ms,
             None => {
-                done(now_ms)?.await?;
+                done(now_ms).await?;
                 now_ms
             }
         };
@@ -66,10 +66,10 @@ impl Jobs {
         if let Some(due_ms) = next_ms.filter(|due_ms| *due_ms <= now_ms) {
             let new = Box::new(scheduled.job(route, due_ms)?);
             let (id, limits) = (new.id.clone(), route.bounds);
-            let accepted = self.storage.change(Change::Accept { new, limits })?.await?;
+            let accepted = self.storage.change(Change::Accept { new, limits }).await?;
             let is_new = matches!(accepted, Changed::Accepted(job) if job.id == id);
             if is_new || !is_ahead {
-                done(now_ms)?.await?;
+                done(now_ms).await?;
             }
             next_ms = scheduled.schedule.after(now_ms);
         }

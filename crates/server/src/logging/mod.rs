@@ -101,13 +101,19 @@ pub fn init(log: &config::Log) -> Result<Logging, LoggingError> {
     Ok(logging)
 }
 
+/// Whether a terminal takes colour: `NO_COLOR` (no-color.org) is unset or empty.
+pub fn colour_is_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 fn start(
     log: &config::Log,
 ) -> Result<(Logging, impl tracing::Subscriber + Send + Sync + use<>), LoggingError> {
     let terminal = log.file.is_none() && io::stderr().is_terminal();
+    let colour = terminal && colour_is_wanted();
     let form = match log.format {
-        LogFormat::Text => Form::Text { colour: terminal },
-        LogFormat::Auto if terminal => Form::Text { colour: true },
+        LogFormat::Text => Form::Text { colour },
+        LogFormat::Auto if terminal => Form::Text { colour },
         LogFormat::Auto | LogFormat::Json => Form::Json,
     };
     let output = match &log.file {

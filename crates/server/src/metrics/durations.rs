@@ -98,6 +98,16 @@ impl Durations {
         self.buckets.iter().sum()
     }
 
+    /// The durations that have been added since `earlier`, a former state of the same.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        for (bucket, before) in since.buckets.iter_mut().zip(earlier.buckets.iter()) {
+            *bucket = bucket.saturating_sub(*before);
+        }
+        since.sum_us = self.sum_us.saturating_sub(earlier.sum_us);
+        since
+    }
+
     /// The exact number of durations shorter than `micros` microseconds, which must be a power of two and at least [`STEPS`].
     pub(crate) fn below(&self, micros: u64) -> u64 {
         debug_assert!(
@@ -175,6 +185,14 @@ mod tests {
             assert!((truth..truth + truth / 8).contains(&found), "{found} for {truth}");
         }
         assert_eq!(durations(std::iter::empty()).percentiles().p99_us, 0);
+    }
+
+    #[test]
+    fn durations_since_an_earlier_state_are_those_that_came_after_it() {
+        let (earlier, later) = (durations(1..=100), durations((1..=100).chain([5_000; 3])));
+        let since = later.since(&earlier);
+        assert_eq!((since.count(), since.sum_us), (3, 15_000));
+        assert!((5_000..5_700).contains(&since.percentiles().p50_us));
     }
 
     #[test]

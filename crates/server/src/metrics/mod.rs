@@ -11,6 +11,7 @@ mod scripts;
 mod workflows;
 
 pub(crate) use self::{
+    durations::Durations,
     facts::{CertificateFacts, Facts, Histogram, Sink, write},
     families::{Family, Kind},
     pools::PoolRegistry,

@@ -1,6 +1,8 @@
 //! The lifetime of nodes: the `ttl` of a write.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+
+pub(crate) use forebay_store::now_ms;
 
 use crate::config::parse_duration;
 
@@ -36,12 +38,6 @@ impl Lifetime {
             Self::Unlimited => None,
         }
     }
-}
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_millis() as u64
 }
 
 #[cfg(test)]

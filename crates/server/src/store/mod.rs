@@ -4,7 +4,6 @@ mod change_notifier;
 mod flushes;
 mod grants;
 mod indexes;
-mod jobs;
 pub(crate) mod lifetime;
 mod lock;
 mod operation;
@@ -13,8 +12,6 @@ mod record_operation;
 mod selection;
 mod tag;
 mod workflows;
-
-pub use self::workflows::WorkflowStore;
 mod writer;
 
 pub(crate) use crate::config::node_path as path;
@@ -29,6 +26,7 @@ use std::{
 use forebay_store::{Exposed, Options, Stats, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use self::workflows::WorkflowStore;
 use self::{change_notifier::ChangeNotifier, flushes::Flushes, lock::Lock};
 pub(crate) use self::{
     grants::Grants,

@@ -77,8 +77,8 @@ pub(crate) enum Change {
     Delete,
     /// Add a child under the next number.
     Append(Vec<u8>),
-    /// Change nothing: only the condition counts.
-    Expect,
+    /// Change nothing, and fail if there is a node.
+    RequireAbsent,
 }
 
 /// The result of a successful operation.
@@ -187,7 +187,10 @@ impl Operation {
                     Err(Undone::Refused(Refusal::NoSuchNode))
                 }
             }
-            Change::Expect => Ok(Done::Changed),
+            Change::RequireAbsent if transaction.defined(key)?.exists() => {
+                Err(Undone::Refused(Refusal::Precondition))
+            }
+            Change::RequireAbsent => Ok(Done::Changed),
             Change::Append(document) => {
                 let id = next_id(transaction, key)?;
                 let mut child = key.clone();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
+
 use crate::conditions::{IF_MATCH, IF_NONE_MATCH, Tags, TagsError};
 
 /// A document's entity tag: a hash of its canonical text, independent of when and how it was stored.
@@ -18,16 +20,8 @@ impl Tag {
 
     /// The tag as a field value, including its quotes.
     pub(crate) fn text(self) -> [u8; TAG_BYTES] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b'"'; TAG_BYTES];
-        for (byte, digits) in self
-            .0
-            .to_be_bytes()
-            .into_iter()
-            .zip(text[1..].chunks_exact_mut(2))
-        {
-            digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
+        HEXLOWER.encode_mut(&self.0.to_be_bytes(), &mut text[1..TAG_BYTES - 1]);
         text
     }
 }
@@ -76,14 +70,6 @@ impl Condition {
             matches: Named::read(IF_MATCH, matches, false)?,
             matches_not: Named::read(IF_NONE_MATCH, matches_not, true)?,
         })
-    }
-
-    /// That there is nothing.
-    pub(crate) fn absent() -> Self {
-        Self {
-            matches: Named::Nothing,
-            matches_not: Named::Anything,
-        }
     }
 
     /// Whether the request has no condition.

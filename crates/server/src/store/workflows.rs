@@ -53,7 +53,7 @@ impl RunStorage for OpenStore {
         let (mut operations, mut bytes, mut longest) = (Vec::new(), 0, 0);
         for write in writes {
             let (path, change, lifetime) = match write {
-                Write::Absent { path } => (path, Change::Expect, None),
+                Write::RequireAbsent { path } => (path, Change::RequireAbsent, None),
                 Write::Remove { path } => (path, Change::Delete, None),
                 Write::Put {
                     path,
@@ -67,14 +67,10 @@ impl RunStorage for OpenStore {
                 }
             };
             bytes += OPERATION_BYTES;
-            let condition = match change {
-                Change::Expect => Condition::absent(),
-                _ => Condition::default(),
-            };
             operations.push(Work::Node(Operation {
                 at: None,
                 key: key_of(&path)?,
-                condition,
+                condition: Condition::default(),
                 document_bytes_max,
                 change,
                 lifetime,

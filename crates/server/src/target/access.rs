@@ -12,44 +12,70 @@ use crate::{
     store::Grants,
 };
 
-/// The rules of `[store.access]`.
+/// Which globals clients may read and write.
 #[derive(Debug)]
-pub(crate) struct Rules {
-    of_globals: BTreeMap<String, Access>,
+pub(crate) enum Rules {
+    /// As `[store.access]` says.
+    Configured(BTreeMap<String, Access>),
+    /// All of them: the web console, which has been authorized already.
+    All,
 }
 
 impl Rules {
-    pub(crate) fn new(of_globals: &BTreeMap<String, Access>) -> Self {
-        Self {
-            of_globals: of_globals.clone(),
-        }
+    /// What holds for a global and an action.
+    fn judge(&self, global: &str, action: Action, head: &Head) -> Result<(), Denial> {
+        let Self::Configured(of_globals) = self else {
+            return Ok(());
+        };
+        let rule = of_globals.get(global).map(|access| match action {
+            Action::Read => &access.read,
+            Action::Write => &access.write,
+        });
+        judge(rule, head)
     }
 
     pub(crate) fn check_read(&self, global: &str, head: &Head) -> Result<(), Refusal> {
-        let rule = self.of_globals.get(global).map(|access| &access.read);
-        check(rule, "read", head)
+        refused(self.judge(global, Action::Read, head), "read")
     }
 
-    /// The globals that a client may read. When there are none, it is refused as for a single global.
-    pub(crate) fn readable(&self, head: &Head) -> Result<BTreeSet<String>, Refusal> {
+    /// The globals of a change feed that a client may read. When there are none, it is refused as for a single global.
+    pub(crate) fn readable(&self, head: &Head) -> Result<Readable, Refusal> {
+        let Self::Configured(of_globals) = self else {
+            return Ok(Readable::All);
+        };
         let may = |global: &&String| self.check_read(global, head).is_ok();
-        let readable: BTreeSet<String> = self.of_globals.keys().filter(may).cloned().collect();
+        let readable: BTreeSet<String> = of_globals.keys().filter(may).cloned().collect();
         let closed = |access: &&Access| !matches!(access.read, Permission::Nobody);
         if readable.is_empty() {
-            let any = self.of_globals.values().find(closed).map(|access| &access.read);
-            check(any, "read", head)?;
+            let any = of_globals.values().find(closed).map(|access| &access.read);
+            refused(judge(any, head), "read")?;
         }
-        Ok(readable)
+        Ok(Readable::These(readable))
     }
 
     pub(crate) fn check_write(&self, global: &str, head: &Head) -> Result<(), Refusal> {
-        let rule = self.of_globals.get(global).map(|access| &access.write);
-        check(rule, "write", head)
+        refused(self.judge(global, Action::Write, head), "write")
     }
 }
 
-fn check(rule: Option<&Permission>, what: &'static str, head: &Head) -> Result<(), Refusal> {
-    judge(rule, head).map_err(|denial| match denial {
+/// The globals whose changes a client may hear of.
+#[derive(Debug)]
+pub(crate) enum Readable {
+    These(BTreeSet<String>),
+    All,
+}
+
+impl Readable {
+    pub(crate) fn has(&self, global: &str) -> bool {
+        match self {
+            Self::These(globals) => globals.contains(global),
+            Self::All => true,
+        }
+    }
+}
+
+fn refused(judged: Result<(), Denial>, what: &'static str) -> Result<(), Refusal> {
+    judged.map_err(|denial| match denial {
         Denial::Nobody => Refusal::Closed { what },
         Denial::TokenNeeded => Refusal::TokenNeeded { what },
         Denial::WrongToken => Refusal::WrongToken { what },
@@ -78,21 +104,19 @@ pub(crate) struct Visitor<'r> {
 impl Visitor<'_> {
     /// The decisions for every kind, as a value that outlives the request.
     pub(crate) fn grants(&self) -> Grants {
+        let Rules::Configured(of_globals) = self.rules else {
+            return Grants::everything();
+        };
         let judged = |(kind, access): (&String, &Access)| {
             let rules = [&access.read, &access.write];
             (kind.clone(), rules.map(|rule| judge(Some(rule), self.head)))
         };
-        Grants::new(self.rules.of_globals.iter().map(judged).collect())
+        Grants::new(of_globals.iter().map(judged).collect())
     }
 }
 
 impl forebay_records::Permission for Visitor<'_> {
     fn check(&self, kind: &str, action: Action) -> Result<(), Denial> {
-        let rule = self.rules.of_globals.get(kind);
-        let rule = rule.map(|access| match action {
-            Action::Read => &access.read,
-            Action::Write => &access.write,
-        });
-        judge(rule, self.head)
+        self.rules.judge(kind, action, self.head)
     }
 }

@@ -43,6 +43,7 @@ use forebay_tls::ClientCertificate;
 use forebay_router::Template;
 
 pub(crate) use self::{
+    access::Rules,
     body_stream::{BodyStream, NextPiece, Piece},
     durability::on_disk,
     files::FilesTarget,

@@ -53,11 +53,16 @@ pub(crate) struct RecordsTarget {
 }
 
 impl RecordsTarget {
-    pub(crate) fn new(open: &Arc<OpenStore>, config: &config::Store, settings: &Settings) -> Self {
+    pub(crate) fn new(
+        open: &Arc<OpenStore>,
+        config: &config::Store,
+        rules: &Arc<Rules>,
+        settings: Settings,
+    ) -> Self {
         Self {
             open: Arc::clone(open),
-            rules: Arc::new(Rules::new(&config.access)),
-            settings: Arc::new(settings.clone()),
+            rules: Arc::clone(rules),
+            settings: Arc::new(settings),
             value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
         }
     }

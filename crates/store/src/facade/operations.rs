@@ -4,7 +4,7 @@
 //! the path that begins there ends; further arguments follow it. For a result that is text, the first byte of the area
 //! tells whether it is a string or JSON.
 
-use std::{ffi::CStr, time::Duration};
+use std::{error::Error, time::Duration};
 
 use super::{Begin, Children, Question, Session, SessionError, Value as Found};
 use crate::Durability;
@@ -94,16 +94,10 @@ impl From<SessionError> for Refused {
 impl From<&SessionError> for Refused {
     /// Formats the error with its whole source chain.
     fn from(error: &SessionError) -> Self {
-        let mut message = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(source) = cause {
-            message.push_str(": ");
-            message.push_str(&source.to_string());
-            cause = source.source();
-        }
+        let causes = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
         Self {
             code: error.code(),
-            message,
+            message: causes.map(ToString::to_string).collect::<Vec<_>>().join(": "),
         }
     }
 }
@@ -111,149 +105,80 @@ impl From<&SessionError> for Refused {
 /// Result of a call: a value, or `None` if it has none.
 pub type Outcome<C> = Result<Option<<C as Call>::Value>, <C as Call>::Error>;
 
-/// An operation that bindings expose as a function.
-#[derive(Clone, Copy, Debug)]
-pub struct Operation {
-    /// Name of the function.
-    pub name: &'static CStr,
-    /// Number of arguments.
-    pub arguments: usize,
-    kind: Kind,
-}
-
-const fn operation(name: &'static CStr, arguments: usize, kind: Kind) -> Operation {
-    Operation {
-        name,
-        arguments,
-        kind,
-    }
-}
-
-/// All operations, in the order in which bindings register them.
-pub const OPERATIONS: &[Operation] = &[
-    operation(c"get", 1, Kind::Get),
-    operation(c"value", 1, Kind::OwnValue),
-    operation(c"document", 1, Kind::Document),
-    operation(c"defined", 1, Kind::Defined),
-    operation(c"isArray", 1, Kind::IsArray),
-    operation(c"next", 2, Kind::Next),
-    operation(c"previous", 2, Kind::Previous),
-    operation(c"children", 8, Kind::Children),
-    operation(c"values", 3, Kind::Values),
-    operation(c"more", 0, Kind::More),
-    operation(c"globals", 3, Kind::Globals),
-    operation(c"set", 3, Kind::Set),
-    operation(c"put", 3, Kind::Put),
-    operation(c"layOver", 3, Kind::LayOver),
-    operation(c"patch", 3, Kind::Patch),
-    operation(c"kill", 1, Kind::Kill),
-    operation(c"increment", 2, Kind::Increment),
-    operation(c"merge", 2, Kind::Merge),
-    operation(c"begin", 1, Kind::Begin),
-    operation(c"settle", 0, Kind::Settle),
-    operation(c"commit", 1, Kind::Commit),
-    operation(c"rollBack", 0, Kind::RollBack),
-    operation(c"level", 0, Kind::Level),
-    operation(c"beginSnapshot", 0, Kind::BeginSnapshot),
-    operation(c"endSnapshot", 0, Kind::EndSnapshot),
-    operation(c"flush", 0, Kind::Flush),
-    operation(c"expire", 2, Kind::Expire),
-    operation(c"expires", 1, Kind::Expires),
-    operation(c"defineIndex", 1, Kind::DefineIndex),
-    operation(c"dropIndex", 1, Kind::DropIndex),
-    operation(c"indexes", 0, Kind::Indexes),
-    operation(c"query", 7, Kind::Query),
-    operation(c"lock", 2, Kind::Lock),
-    operation(c"unlock", 1, Kind::Unlock),
-    operation(c"unlockAll", 0, Kind::UnlockAll),
-    operation(c"stats", 0, Kind::Stats),
-    operation(c"close", 0, Kind::Close),
-];
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Get,
-    OwnValue,
-    Document,
-    Defined,
-    IsArray,
-    Next,
-    Previous,
-    Children,
-    Values,
-    More,
-    Globals,
-    Set,
-    Put,
-    LayOver,
-    Patch,
-    Kill,
-    Increment,
-    Merge,
-    Begin,
-    Settle,
-    Commit,
-    RollBack,
-    Level,
-    BeginSnapshot,
-    EndSnapshot,
-    Flush,
-    Expire,
-    Expires,
-    DefineIndex,
-    DropIndex,
-    Indexes,
-    Query,
-    Lock,
-    Unlock,
-    UnlockAll,
-    Stats,
-    Close,
-}
-
-impl Operation {
-    /// Runs the operation.
-    pub fn run<C: Call>(self, call: &C, session: &mut Session) -> Outcome<C> {
-        match self.kind {
-            Kind::Get => get(call, session),
-            Kind::OwnValue => own_value(call, session),
-            Kind::Document => document(call, session),
-            Kind::Defined => defined(call, session),
-            Kind::IsArray => is_array(call, session),
-            Kind::Next => next(call, session),
-            Kind::Previous => previous(call, session),
-            Kind::Children => children(call, session),
-            Kind::Values => values(call, session),
-            Kind::More => more(call, session),
-            Kind::Globals => globals(call, session),
-            Kind::Set => set(call, session),
-            Kind::Put => put(call, session),
-            Kind::LayOver => lay_over(call, session),
-            Kind::Patch => patch(call, session),
-            Kind::Kill => kill(call, session),
-            Kind::Increment => increment(call, session),
-            Kind::Merge => merge(call, session),
-            Kind::Begin => begin(call, session),
-            Kind::Settle => settle(call, session),
-            Kind::Commit => commit(call, session),
-            Kind::RollBack => roll_back(call, session),
-            Kind::Level => level(call, session),
-            Kind::BeginSnapshot => begin_snapshot(call, session),
-            Kind::EndSnapshot => end_snapshot(call, session),
-            Kind::Flush => flush(call, session),
-            Kind::Expire => expire(call, session),
-            Kind::Expires => expires(call, session),
-            Kind::DefineIndex => define_index(call, session),
-            Kind::DropIndex => drop_index(call, session),
-            Kind::Indexes => indexes(call, session),
-            Kind::Query => query(call, session),
-            Kind::Lock => lock(call, session),
-            Kind::Unlock => unlock(call, session),
-            Kind::UnlockAll => unlock_all(call, session),
-            Kind::Stats => stats(call, session),
-            Kind::Close => close(call, session),
+/// Declares the operations that bindings expose as functions: the name of each, its number of arguments, its kind, and the function that
+/// runs it, which takes the call and what stands in the first line.
+#[macro_export]
+macro_rules! operations {
+    ($on:ty; $($name:literal $arguments:literal $kind:ident $run:ident)+) => {
+        /// An operation that bindings expose as a function.
+        #[derive(Clone, Copy, Debug)]
+        pub struct Operation {
+            /// Name of the function.
+            pub name: &'static std::ffi::CStr,
+            /// Number of arguments.
+            pub arguments: usize,
+            kind: Kind,
         }
-    }
+
+        /// All operations, in the order in which bindings register them.
+        pub const OPERATIONS: &[Operation] =
+            &[$(Operation { name: $name, arguments: $arguments, kind: Kind::$kind }),+];
+
+        #[derive(Clone, Copy, Debug)]
+        enum Kind { $($kind),+ }
+
+        impl Operation {
+            /// Runs the operation.
+            pub fn run<C: $crate::facade::operations::Call>(
+                self,
+                call: &C,
+                on: $on,
+            ) -> $crate::facade::operations::Outcome<C> {
+                match self.kind { $(Kind::$kind => $run(call, on)),+ }
+            }
+        }
+    };
+}
+
+operations! {
+    &mut Session;
+    c"get" 1 Get get
+    c"value" 1 OwnValue own_value
+    c"document" 1 Document document
+    c"defined" 1 Defined defined
+    c"isArray" 1 IsArray is_array
+    c"next" 2 Next next
+    c"previous" 2 Previous previous
+    c"children" 8 Children children
+    c"values" 3 Values values
+    c"more" 0 More more
+    c"globals" 3 Globals globals
+    c"set" 3 Set set
+    c"put" 3 Put put
+    c"layOver" 3 LayOver lay_over
+    c"patch" 3 Patch patch
+    c"kill" 1 Kill kill
+    c"increment" 2 Increment increment
+    c"merge" 2 Merge merge
+    c"begin" 1 Begin begin
+    c"settle" 0 Settle settle
+    c"commit" 1 Commit commit
+    c"rollBack" 0 RollBack roll_back
+    c"level" 0 Level level
+    c"beginSnapshot" 0 BeginSnapshot begin_snapshot
+    c"endSnapshot" 0 EndSnapshot end_snapshot
+    c"flush" 0 Flush flush
+    c"expire" 2 Expire expire
+    c"expires" 1 Expires expires
+    c"defineIndex" 1 DefineIndex define_index
+    c"dropIndex" 1 DropIndex drop_index
+    c"indexes" 0 Indexes indexes
+    c"query" 7 Query query
+    c"lock" 2 Lock lock
+    c"unlock" 1 Unlock unlock
+    c"unlockAll" 0 UnlockAll unlock_all
+    c"stats" 0 Stats stats
+    c"close" 0 Close close
 }
 
 /// `get(path)`: the node's value or document.

@@ -218,31 +218,7 @@ pub(crate) fn is_plain(byte: u8) -> bool {
 
 /// Appends a string with quotes and the necessary escapes.
 pub(crate) fn write_string(content: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    let bytes = content.as_bytes();
-    let mut clean = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        let short = match byte {
-            b'"' => b'"',
-            b'\\' => b'\\',
-            0x08 => b'b',
-            b'\t' => b't',
-            b'\n' => b'n',
-            0x0C => b'f',
-            b'\r' => b'r',
-            0..0x20 => b'u',
-            _ => continue,
-        };
-        out.extend_from_slice(&bytes[clean..at]);
-        out.extend_from_slice(&[b'\\', short]);
-        if short == b'u' {
-            let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
-            out.extend_from_slice(&[b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
-        }
-        clean = at + 1;
-    }
-    out.extend_from_slice(&bytes[clean..]);
-    out.push(b'"');
+    serde_json::to_writer(out, content).expect("a string becomes JSON");
 }
 
 /// Content of a string, given its text between the quotes.

@@ -59,10 +59,14 @@ fn stop(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the server that tests share until standard input ends.
+/// Runs the server that tests share until standard input ends. Lines there are statements, run as the superuser; `done` answers each.
 fn run() {
     let server = Postgres::shared();
     println!("{}\n{}", server.url(), server.socket_folder().display());
     // A read error ends the server, too.
-    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    for statement in io::stdin().lines().map_while(Result::ok) {
+        let run = server.admin().batch_execute(&statement);
+        run.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        println!("done");
+    }
 }

@@ -187,3 +187,37 @@ fn a_handler_may_name_its_parameters_like_those_of_node() {
         assert_eq!(server.get("/a").text(), "/a api 7", "{runtime:?}");
     }
 }
+
+/// Node loads its implementation of `fetch` with the first use of the global `Response`, which takes time and memory of each worker.
+#[test]
+fn a_worker_on_node_replaces_the_global_response_for_modules_that_name_it_only() {
+    let answer = |module: &str, source: &str, beside: &str| {
+        let setup = pool_of(Runtime::Node, module, source).file("beside.cjs", beside);
+        setup.start().get("/").text().to_owned()
+    };
+    let is_loaded = "process.moduleLoadList.some((name) => name.includes('undici'))";
+    assert_eq!(
+        answer("api.mjs", &format!("export default () => {is_loaded};"), ""),
+        "false"
+    );
+    let is_replaced = "!String(globalThis.Response).includes('webidl')";
+    for (module, source, beside) in [
+        (
+            "api.mjs",
+            format!("export default () => {is_replaced} && new Response('a').status;"),
+            "",
+        ),
+        (
+            "api.ts",
+            format!("export default (): number | boolean => {is_replaced} && new Response('a').status;"),
+            "",
+        ),
+        (
+            "api.cjs",
+            "module.exports = require('./beside.cjs');".to_owned(),
+            "module.exports = () => !String(globalThis.Response).includes('webidl') && new Response('a').status;",
+        ),
+    ] {
+        assert_eq!(answer(module, &source, beside), "200", "{module}");
+    }
+}

@@ -14,6 +14,7 @@ mod cluster;
 mod compression;
 mod confinement;
 mod conservation;
+mod console;
 mod control;
 mod cors;
 mod crashes;

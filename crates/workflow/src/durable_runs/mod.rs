@@ -129,16 +129,6 @@ impl<E: Evaluator> DurableRuns<E> {
         Ok(())
     }
 
-    /// Takes over the runs of versions that did not note which server has a run. None of those may run any more.
-    ///
-    /// # Errors
-    /// If the storage fails.
-    pub fn take_unheld(self: &Arc<Self>) -> Result<(), StorageError> {
-        self.records.take_unheld()?;
-        self.adopt(self.records.own()?);
-        Ok(())
-    }
-
     /// Puts these workflows in force.
     pub fn serve(&self, runner: Option<&Runner<E>>) {
         self.runner.send_replace(runner.cloned());

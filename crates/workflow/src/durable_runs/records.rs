@@ -4,7 +4,7 @@
 //!
 //! Arguments and results are stored as JSON texts rather than trees: they are only read whole, and come back exactly as they were.
 
-use std::{collections::HashSet, hash::Hasher as _, sync::Arc, time::Duration};
+use std::{hash::Hasher as _, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -153,7 +153,7 @@ impl Records {
     /// Stores a request: the run is accepted, and this server's, once the returned write is done. It fails with the code 412 if the run is
     /// stored already.
     pub(super) fn accept(&self, name: &RunName, asked: &RunRequest) -> Result<Written, StorageError> {
-        let absent = |part| Write::Absent {
+        let absent = |part| Write::RequireAbsent {
             path: self.path(part, name).map(str::to_owned).into(),
         };
         self.storage.submit(vec![
@@ -248,25 +248,6 @@ impl Records {
         }
         changes.commit()?;
         Ok(taken)
-    }
-
-    /// Makes the unfinished runs that no server has, which are those of versions that did not note it, runs of this server.
-    pub(super) fn take_unheld(&self) -> Result<(), StorageError> {
-        let open = [&*self.global, OPEN];
-        if self.storage.snapshot()?.children(&open)?.is_empty() {
-            return Ok(());
-        }
-        let mut changes = self.storage.begin()?;
-        let mut held = HashSet::new();
-        for server in changes.children(&[&self.global, HELD])? {
-            held.extend(names_below(&*changes, &self.lock_of(&server))?);
-        }
-        let mut unheld = names_below(&*changes, &open)?;
-        unheld.retain(|name| !held.contains(name));
-        for name in &unheld {
-            changes.put(&self.held(&self.server, name), MARK)?;
-        }
-        changes.commit()
     }
 }
 

@@ -2,22 +2,18 @@
 
 use std::{
     cell::RefCell,
-    ffi::CStr,
     path::Path,
     rc::{Rc, Weak},
     time::Duration,
 };
 
 use forebay_jobs::{CommandOf, ProgramQueues};
-use forebay_records::facade::{
-    Records,
-    operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
-};
+use forebay_records::facade::{Records, operations::OPERATIONS as RECORD_OPERATIONS};
 use forebay_store::{
     Options, Store,
     facade::{
         Session, SessionError,
-        operations::{Call as _, OPERATIONS, Operation, Refused, durability},
+        operations::{Call as _, OPERATIONS, Refused, durability},
     },
 };
 
@@ -52,79 +48,50 @@ impl Thread {
     }
 }
 
-/// How a store is to be opened. Flags are 0 or 1, times are in milliseconds. 0 also stands for an omitted number where it makes no sense
-/// itself: then the value of the store that the process has open applies, or else the default. With `lead` 0 the store is the server's, and the
-/// server waits for the disk in place of a worker that has a page in which to report commits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening {
-    pub(crate) create: f64,
-    pub(crate) read_only: f64,
-    pub(crate) lead: f64,
-    pub(crate) map_max: f64,
-    pub(crate) readers_max: f64,
-    pub(crate) value_bytes_max: f64,
-    /// 0 sync, 1 group, 2 relaxed; any other number: the usual one.
-    pub(crate) durability: f64,
-    pub(crate) flush_interval: f64,
-    pub(crate) reader_age_max: f64,
-}
-
-impl Opening {
-    /// The members in order.
-    pub(crate) fn of(
-        [
-            create,
-            read_only,
-            lead,
-            map_max,
-            readers_max,
-            value_bytes_max,
-            durability,
-            flush_interval,
-            reader_age_max,
-        ]: [f64; 9],
-    ) -> Self {
-        Self {
-            create,
-            read_only,
-            lead,
-            map_max,
-            readers_max,
-            value_bytes_max,
-            durability,
-            flush_interval,
-            reader_age_max,
-        }
+/// Opens a session of the store in a folder. The options are `create`, `read_only` and `lead`, which are 0 or 1; `map_max`, `readers_max` and
+/// `value_bytes_max`; `durability`, which is 0 for sync, 1 for group, 2 for relaxed; `flush_interval` and `reader_age_max`, in milliseconds.
+/// Another number for the durability, and 0 for those behind `lead`, stand for an omitted one: then the value of the store that the process has
+/// open applies, or else the default. With `lead` 0 the store is the server's, and the server waits for the disk in place of a worker that has a
+/// page in which to report commits.
+pub(crate) fn open_session(
+    path: &Path,
+    [
+        create,
+        read_only,
+        lead,
+        map_max,
+        readers_max,
+        value_bytes_max,
+        level,
+        flush_interval,
+        reader_age_max,
+    ]: [f64; 9],
+) -> Result<Session, SessionError> {
+    let given = |number: f64| Some(number).filter(|number| *number > 0.0);
+    let millis =
+        |millis| given(millis).map(|millis| Duration::from_secs_f64(millis.min(MILLIS_MAX) / 1000.0));
+    let usual = Store::opened(path).unwrap_or_default();
+    let options = Options {
+        create: create != 0.0,
+        read_only: read_only != 0.0,
+        lead: lead != 0.0,
+        map_max: given(map_max).map_or(usual.map_max, |bytes| bytes as usize),
+        readers_max: given(readers_max).map_or(usual.readers_max, |count| count as u32),
+        value_bytes_max: given(value_bytes_max).map_or(usual.value_bytes_max, |bytes| bytes as usize),
+        durability: durability(level as i32).unwrap_or(usual.durability),
+        flush_interval: millis(flush_interval).unwrap_or(usual.flush_interval),
+        reader_age_max: millis(reader_age_max).unwrap_or(usual.reader_age_max),
+        ..usual
+    };
+    let mut session = Session::open(path, &options)?;
+    if !options.lead && page::is_mapped() {
+        session.announce(page::tell_commit);
     }
-
-    pub(crate) fn session(self, path: &Path) -> Result<Session, SessionError> {
-        let given = |number: f64| Some(number).filter(|number| *number > 0.0);
-        let millis =
-            |millis| given(millis).map(|millis| Duration::from_secs_f64(millis.min(MILLIS_MAX) / 1000.0));
-        let usual = Store::opened(path).unwrap_or_default();
-        let options = Options {
-            create: self.create != 0.0,
-            read_only: self.read_only != 0.0,
-            lead: self.lead != 0.0,
-            map_max: given(self.map_max).map_or(usual.map_max, |bytes| bytes as usize),
-            readers_max: given(self.readers_max).map_or(usual.readers_max, |count| count as u32),
-            value_bytes_max: given(self.value_bytes_max)
-                .map_or(usual.value_bytes_max, |bytes| bytes as usize),
-            durability: durability(self.durability as i32).unwrap_or(usual.durability),
-            flush_interval: millis(self.flush_interval).unwrap_or(usual.flush_interval),
-            reader_age_max: millis(self.reader_age_max).unwrap_or(usual.reader_age_max),
-            ..usual
-        };
-        let mut session = Session::open(path, &options)?;
-        if !options.lead && page::is_mapped() {
-            session.announce(page::tell_commit);
-        }
-        Ok(session)
-    }
+    Ok(session)
 }
 
 /// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval, readerAgeMax)`: see
-/// [`Opening`].
+/// [`open_session`].
 pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     let errors = match thread.errors {
         Some(errors) => errors,
@@ -136,7 +103,7 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     for (index, number) in (2..).zip(&mut numbers) {
         *number = call.number(index)?;
     }
-    let opened = Opening::of(numbers).session(Path::new(&path));
+    let opened = open_session(Path::new(&path), numbers);
     let session = opened.map_err(|error| Failure {
         class: Some(errors),
         ..Refused::from(&error).into()
@@ -150,11 +117,17 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     let object = call.object()?;
     call.set(object, c"path", folder)?;
     thread.keep(&session);
-    call.functions(object, OPERATIONS.iter().map(function), &session, Some(errors))?;
+    let functions = OPERATIONS.iter().map(|operation| {
+        let run = any(move |call, session| operation.run(call, session));
+        (operation.name, operation.arguments, run)
+    });
+    call.functions(object, functions, &session, Some(errors))?;
     let records = Rc::new(records().map_err(Failure::plain)?);
-    let functions = RECORD_OPERATIONS
-        .iter()
-        .map(|operation| record_function(*operation, Rc::clone(&records)));
+    let functions = RECORD_OPERATIONS.iter().map(|operation| {
+        let records = Rc::clone(&records);
+        let run = any(move |call, session| operation.run(call, (session, &records)));
+        (operation.name, operation.arguments, run)
+    });
     call.functions(object, functions, &session, Some(errors))?;
     let jobs = any(jobs(RefCell::default()));
     call.functions(object, [(c"jobs", 5, jobs)].into_iter(), &session, Some(errors))?;
@@ -186,39 +159,7 @@ pub(crate) fn records() -> Result<Records, &'static str> {
         .ok_or("FOREBAY_RECORDS is not what this version of forebay writes there")
 }
 
-/// An operation on records as a JavaScript function.
-fn record_function(
-    operation: RecordOperation,
-    records: Rc<Records>,
-) -> (
-    &'static CStr,
-    usize,
-    impl for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c> + use<>,
-) {
-    (
-        operation.name,
-        operation.arguments,
-        any(move |call, session| operation.run(call, session, &records)),
-    )
-}
-
 /// Makes the compiler infer that a closure accepts calls of any lifetime.
 fn any<F: for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c>>(function: F) -> F {
     function
-}
-
-/// An operation as a JavaScript function: its name, its number of arguments, and its body.
-fn function(
-    operation: &Operation,
-) -> (
-    &'static CStr,
-    usize,
-    impl for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c> + use<>,
-) {
-    let operation = *operation;
-    (
-        operation.name,
-        operation.arguments,
-        any(move |call, session| operation.run(call, session)),
-    )
 }

@@ -22,49 +22,12 @@ export interface ChildNodesOptions {
 const CHILDREN_MAX = 100;
 
 /** A global, or a node in one: `new mglobal(db, 'Person', 'data')`. */
-export class mglobal {
+export class mglobal extends Operations {
   readonly #db: server;
-  #node: Operations;
 
   constructor(db: server, global: string, ...keys: Key[]) {
+    super(db, pathOf(global, keys));
     this.#db = db;
-    this.#node = new Operations(db, [globalName(global), ...keys.map(keyText)]);
-  }
-
-  set(...args: any[]): string | null {
-    return this.#node.set(...args);
-  }
-
-  get(...args: any[]): string | null {
-    return this.#node.get(...args);
-  }
-
-  delete(...args: any[]): string | null {
-    return this.#node.delete(...args);
-  }
-
-  defined(...args: any[]): string | null {
-    return this.#node.defined(...args);
-  }
-
-  next(...args: any[]): string | null {
-    return this.#node.next(...args);
-  }
-
-  previous(...args: any[]): string | null {
-    return this.#node.previous(...args);
-  }
-
-  increment(...args: any[]): string | null {
-    return this.#node.increment(...args);
-  }
-
-  lock(...args: any[]): string | null {
-    return this.#node.lock(...args);
-  }
-
-  unlock(...args: any[]): string | null {
-    return this.#node.unlock(...args);
   }
 
   /** `one.merge([keys,] other [, keys])` copies the subtree of the other node into this one. */
@@ -74,7 +37,7 @@ export class mglobal {
       const at = args.findIndex((arg) => arg instanceof mglobal);
       if (at < 0) throw new StoreError('key', 'merge needs a global to merge from');
       const from = args[at] as mglobal;
-      this.#node.at(args.slice(0, at)).merge(from.#node.at(args.slice(at + 1)));
+      this.at(args.slice(0, at)).merge(from.at(args.slice(at + 1)));
       return '0';
     });
   }
@@ -106,7 +69,7 @@ export class mglobal {
     return this.#db.attempt<unknown>(callback, () =>
       this.#locked(keys, options, () =>
         this.#db.store.snapshot(() => {
-          const node = this.#node.at(keys);
+          const node = this.at(keys);
           const limit = Number(options.max ?? CHILDREN_MAX);
           if (options.numerickeys === true) {
             const data: (string | undefined)[] = [];
@@ -129,12 +92,12 @@ export class mglobal {
 
   /** Changes the global and keys that this object refers to. */
   reset(global: string, ...keys: Key[]): void {
-    this.#node = new Operations(this.#db, [globalName(global), ...keys.map(keyText)]);
+    this.path = pathOf(global, keys);
   }
 
   /** Sets a node; throws if that fails, so that the whole transaction does. */
   #written(...args: unknown[]): void {
-    if (this.#node.set(...args) === '') throw new StoreError('key', this.#db.geterrormessage());
+    if (this.set(...args) === '') throw new StoreError('key', this.#db.geterrormessage());
   }
 
   #childArguments(args: any[]): { keys: any[]; options: ChildNodesOptions; callback: Callback | undefined } {
@@ -147,7 +110,7 @@ export class mglobal {
 
   #locked<T>(keys: readonly unknown[], options: ChildNodesOptions, work: () => T): T {
     if (options.lock !== true) return work();
-    const node = this.#node.at(keys);
+    const node = this.at(keys);
     const seconds = Number(options.locktimeout ?? -1);
     if (!node.lock(seconds < 0 ? Infinity : seconds * 1000)) {
       throw new StoreError('busy', `the lock on ${String(node)} is held by another process`);
@@ -158,6 +121,10 @@ export class mglobal {
       node.unlock();
     }
   }
+}
+
+function pathOf(global: string, keys: readonly Key[]): string[] {
+  return [globalName(global), ...keys.map(keyText)];
 }
 
 function bound(key: Key | undefined): string | undefined {

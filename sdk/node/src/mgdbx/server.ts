@@ -264,17 +264,18 @@ export class server {
   }
 }
 
-/** Operations on a node and its descendants, which are addressed by their keys relative to it. @internal */
+/** Operations on a node and its descendants, which are addressed by their keys relative to it. */
 export class Operations {
   readonly #db: server;
-  readonly path: readonly Subscript[];
+  /** @internal */
+  path: readonly Subscript[];
 
   constructor(db: server, path: readonly Subscript[]) {
     this.#db = db;
     this.path = path;
   }
 
-  /** The store's node at these keys below this one. */
+  /** The store's node at these keys below this one. @internal */
   at(keys: readonly unknown[]): StoreNode {
     return nodeAt(this.#db.store, this.path, keys);
   }

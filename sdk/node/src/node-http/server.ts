@@ -1,6 +1,6 @@
 /** Stands in for the servers of `node:http` and `node:https`: `listen` opens no socket, and the server's requests are those of the pool. */
 import type { Server } from 'node:http';
-import type { ServerModule } from '../loader/server-import.js';
+import type { ServerModule } from '../loader/first-use.js';
 import { listen } from './listening.js';
 
 /** An address as an application names it; a number, or the path of a Unix socket. */

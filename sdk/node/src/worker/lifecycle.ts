@@ -5,7 +5,7 @@ import { loadHandler, type Handler, type Hook, type Listening, type LoadedHandle
 import { pageAddon } from '../page-addon.js';
 import { isEndedCall } from './calls.js';
 import type { Init } from './engine.js';
-import { SERVER_MODULES, onServerImport } from '../loader/server-import.js';
+import { SERVER_MODULES, onResponseUse, onServerImport } from '../loader/first-use.js';
 import { tableOf } from '../messages.js';
 import { awaitListening } from '../node-http/listening.js';
 import { standInFor } from '../node-http/server.js';
@@ -67,11 +67,11 @@ export async function loadFile(file: string | null, mayListen = false): Promise<
 
 /** Prepares for an application: its `listen` opens no socket, and its responses remember their bodies. */
 async function standIn(): Promise<Listening> {
-  rememberBodies();
   if (process.versions['bun'] === undefined) {
-    // Few handlers need these modules, and loading them takes milliseconds of each start.
     onServerImport(standInFor);
+    onResponseUse(rememberBodies);
   } else {
+    rememberBodies();
     for (const name of SERVER_MODULES) standInFor(name);
     (await import('../node-http/bun-server.js')).standInForBun();
   }

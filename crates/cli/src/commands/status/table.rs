@@ -1,6 +1,8 @@
 //! Columns of text.
 
-/// Rows under a heading. The first column is left-aligned, other columns with numbers are right-aligned.
+use crate::output;
+
+/// Rows under a heading, which is dim in colour. The first column is left-aligned, other columns with numbers are right-aligned.
 #[derive(Debug)]
 pub(crate) struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
@@ -29,8 +31,13 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
                 .max()
                 .unwrap_or(0)
         };
-        let mut out = String::new();
-        for row in &self.rows {
+        let (dim, plain) = if output::in_colour() {
+            ("\x1b[2m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
+        let mut out = dim.to_owned();
+        for (at, row) in self.rows.iter().enumerate() {
             let padded: Vec<String> = row
                 .iter()
                 .enumerate()
@@ -42,6 +49,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
                 )
                 .collect();
             out.push_str(padded.join("  ").trim_end());
+            out.push_str(if at == 0 { plain } else { "" });
             out.push('\n');
         }
         out

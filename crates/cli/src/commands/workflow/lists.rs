@@ -1,12 +1,14 @@
 //! `list` and `log`.
 
-use std::fmt::Write as _;
-
 use forebay_workflow::{About, Canary, LogEntry};
 use serde_json::json;
 
 use super::source::Source;
-use crate::{arguments::ConfigFile, commands::store::timestamp, output};
+use crate::{
+    arguments::ConfigFile,
+    commands::{status::table::Table, store::timestamp},
+    output,
+};
 
 /// List the releases, and what each is
 #[derive(Debug, clap::Args)]
@@ -44,7 +46,7 @@ pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
             told["global"].as_str().unwrap_or_default()
         ))?);
     }
-    let mut rows = vec![["release", "state", "files", "made", "by", "note"].map(str::to_owned)];
+    let mut table = Table::new(["RELEASE", "STATE", "FILES", "MADE", "BY", "NOTE"]);
     for release in list.iter().rev() {
         let about: About = serde_json::from_value(release["about"].clone())?;
         let state = match release["state"].as_str().unwrap_or_default() {
@@ -54,7 +56,7 @@ pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
             }
             state => state.to_owned(),
         };
-        rows.push([
+        table.add([
             release["release"].to_string(),
             state,
             about.files.to_string(),
@@ -63,7 +65,7 @@ pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
             shown(&about.note),
         ]);
     }
-    Ok(output::whole(&table(&rows))?)
+    Ok(output::whole(&table.lines())?)
 }
 
 pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
@@ -77,47 +79,20 @@ pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let mut rows = vec![["when", "by", "what", "release", "", ""].map(str::to_owned)];
+    let mut table = Table::new(["WHEN", "BY", "WHAT", "RELEASE", ""]);
     for entry in entries {
-        rows.push([
+        table.add([
             timestamp::written(entry.at_ms),
             shown(&entry.by),
             shown(&entry.what),
             entry.release.to_string(),
             shown(&entry.detail),
-            String::new(),
         ]);
     }
-    Ok(output::whole(&table(&rows))?)
+    Ok(output::whole(&table.lines())?)
 }
 
 /// A foreign text, safe to print within a line.
 fn shown(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
-}
-
-/// Formats rows; the first one holds the names of the columns.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
-    let (dim, plain) = if output::in_colour() {
-        ("\x1b[2m", "\x1b[0m")
-    } else {
-        ("", "")
-    };
-    let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        let line = cells.join("  ");
-        let (before, after) = if at == 0 { (dim, plain) } else { ("", "") };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{before}{}{after}", line.trim_end());
-    }
-    text
+    text.replace(char::is_control, " ")
 }

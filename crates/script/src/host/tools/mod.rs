@@ -15,7 +15,7 @@ use std::rc::Rc;
 use forebay_http_client::with_causes;
 use rquickjs::{ArrayBuffer, Ctx, Exception, Result, String as JsString, Value};
 
-use self::{coding::Scheme, error::ToolError, files::Files, random::Random};
+use self::{coding::Scheme, error::ToolError, files::Files};
 use super::{Functions, Host, bytes_of};
 use crate::text;
 
@@ -48,24 +48,17 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     functions.set("randomBase64", |ctx: Ctx<'js>, length: usize| -> Result<String> {
         thrown(&ctx, coding::random_base64(length))
     })?;
-    install_random(functions)?;
-    install_ciphers(functions, host)?;
-    install_files(functions, host)
-}
-
-fn install_random<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
-    let random = Rc::new(Random::new());
-    let own = Rc::clone(&random);
-    functions.set("randomBelow", move |ctx: Ctx<'js>, end: f64| -> Result<f64> {
-        thrown(&ctx, own.below(end))
+    functions.set("randomBelow", |ctx: Ctx<'js>, end: f64| -> Result<f64> {
+        thrown(&ctx, random::below(end))
     })?;
     functions.set(
         "randomText",
-        move |ctx: Ctx<'js>, characters: JsString<'js>, count: usize| -> Result<String> {
-            let characters = text::owned(characters)?;
-            thrown(&ctx, random.text(&characters, count))
+        |ctx: Ctx<'js>, characters: JsString<'js>, count: usize| -> Result<String> {
+            thrown(&ctx, random::text(&text::owned(characters)?, count))
         },
-    )
+    )?;
+    install_ciphers(functions, host)?;
+    install_files(functions, host)
 }
 
 fn install_ciphers<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {

@@ -34,14 +34,14 @@ impl Tagged {
     }
 
     /// The response to a request that reads, or 304 if the client has it.
-    fn reply(self, head: &Head, headers: &'static str) -> Result<Reply<'static>, Refusal> {
+    pub(crate) fn reply(&self, head: &Head, headers: &'static str) -> Result<Reply<'static>, Refusal> {
         let tag = self.tag.text();
         let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
         let mut reply = Reply::new(200);
         match conditions::judge(matches.as_deref(), matches_not.as_deref(), &tag)? {
             Verdict::Fails => return Err(Refusal::Precondition),
             Verdict::Known => reply.status = 304,
-            Verdict::Holds => reply.body = Body::Bytes(self.body),
+            Verdict::Holds => reply.body = Body::Bytes(self.body.clone()),
         }
         let mut lines = HeaderLines::of_known(0, headers);
         lines.push_known("cache-control", "no-cache");
@@ -84,9 +84,9 @@ impl OpenApiTarget {
             }
         }
         match head.query() {
-            b"page.js" => self.script.clone().reply(head, SCRIPT_HEADERS),
-            b"page.css" => self.style.clone().reply(head, STYLE_HEADERS),
-            _ if head.accepts_html() => self.page.clone().reply(head, PAGE_HEADERS),
+            b"page.js" => self.script.reply(head, SCRIPT_HEADERS),
+            b"page.css" => self.style.reply(head, STYLE_HEADERS),
+            _ if head.accepts_html() => self.page.reply(head, PAGE_HEADERS),
             _ => request.app.openapi().reply(head, DOCUMENT_HEADERS),
         }
     }

@@ -6,7 +6,6 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
     future::poll_fn,
     rc::Rc,
     sync::Arc,
@@ -29,6 +28,7 @@ use crate::{
     store::OpenStore,
     target::{
         End, Request,
+        access::Readable,
         body_stream::{BodyStream, NextPiece, Piece},
         websocket::{INTERNAL_ERROR, Incoming, Output, SERVICE_RESTART, Session, WebSocketError, put_text},
     },
@@ -65,7 +65,7 @@ pub(crate) struct ChangeFeed {
     open: Arc<OpenStore>,
     log: Log,
     /// Globals that this client may read.
-    readable: Arc<BTreeSet<String>>,
+    readable: Arc<Readable>,
     /// Number of the last change on disk.
     last: watch::Receiver<u64>,
     /// When the next position is due.
@@ -110,7 +110,7 @@ pub(super) fn reply(
     open: &Arc<OpenStore>,
     request: &Request<'_>,
     log: Log,
-    readable: BTreeSet<String>,
+    readable: Readable,
 ) -> Result<Reply<'static>, Refusal> {
     if let Log::Failed(error) = log {
         return Err(error.into());
@@ -130,7 +130,7 @@ pub(super) fn socket(
     open: &Arc<OpenStore>,
     request: &Request<'_>,
     log: Log,
-    readable: BTreeSet<String>,
+    readable: Readable,
 ) -> Result<Reply<'static>, End> {
     let mut headers = HeaderLines::default();
     let socket = FeedSocket {
@@ -196,7 +196,7 @@ impl ChangeFeed {
         open: &Arc<OpenStore>,
         request: &Request<'_>,
         log: Log,
-        readable: BTreeSet<String>,
+        readable: Readable,
     ) -> Self {
         Self {
             encoding,
@@ -418,7 +418,7 @@ fn read_turn(
     store: &Store,
     mut walk: ChangeWalk,
     last: u64,
-    readable: &BTreeSet<String>,
+    readable: &Readable,
     encoding: Encoding,
 ) -> Turn {
     let mut events = Vec::new();
@@ -426,7 +426,7 @@ fn read_turn(
     let outcome = (|| {
         store.follow(&mut walk)?;
         while walk.since() < last && events.len() < PIECE_BYTES && walk.bytes_read() - begun < TURN_BYTES {
-            match walk.next_within(CHANGE_BYTES_MAX, |global| readable.contains(global)) {
+            match walk.next_within(CHANGE_BYTES_MAX, |global| readable.has(global)) {
                 Some(step) => put_step(step?, readable, encoding, &mut events),
                 None => break,
             }
@@ -441,7 +441,7 @@ fn read_turn(
 }
 
 /// Writes the part of a change that the client may see, if any.
-fn put_step(step: Step, readable: &BTreeSet<String>, encoding: Encoding, out: &mut Vec<u8>) {
+fn put_step(step: Step, readable: &Readable, encoding: Encoding, out: &mut Vec<u8>) {
     let (sequence, told) = match step {
         Step::Change(change) => (change.sequence, told(change, readable)),
         Step::Outline(outline) => (outline.sequence, outlined(outline)),
@@ -451,8 +451,8 @@ fn put_step(step: Step, readable: &BTreeSet<String>, encoding: Encoding, out: &m
     }
 }
 
-fn told(mut change: Change, readable: &BTreeSet<String>) -> Option<Vec<u8>> {
-    let may = |global: &str| readable.contains(global);
+fn told(mut change: Change, readable: &Readable) -> Option<Vec<u8>> {
+    let may = |global: &str| readable.has(global);
     change.operations.retain(|operation| match operation {
         Operation::Set(key, _)
         | Operation::Put(key, _)
@@ -486,6 +486,8 @@ fn outlined(outline: Outline) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use forebay_store::{Durability, Key, Options};
 
     use super::*;
@@ -505,7 +507,7 @@ mod tests {
             put("Secret", 300_000);
         }
         put("Open", 1);
-        let readable = BTreeSet::from(["Open".to_owned()]);
+        let readable = Readable::These(BTreeSet::from(["Open".to_owned()]));
         let mut walk = store.changes(0).unwrap();
         let mut places = Vec::new();
         let events = loop {

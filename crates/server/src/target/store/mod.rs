@@ -51,11 +51,11 @@ pub(crate) struct StoreTarget {
 }
 
 impl StoreTarget {
-    pub(crate) fn new(open: &Arc<OpenStore>, config: &config::Store) -> Self {
+    pub(crate) fn new(open: &Arc<OpenStore>, config: &config::Store, rules: &Arc<Rules>) -> Self {
         Self {
             kind: PathKind::Own,
             open: Arc::clone(open),
-            rules: Arc::new(Rules::new(&config.access)),
+            rules: Arc::clone(rules),
             value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
         }
     }

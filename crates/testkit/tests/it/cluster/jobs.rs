@@ -485,6 +485,25 @@ fn jobs_survive_a_broker_that_is_killed_and_are_refused_meanwhile() {
 }
 
 #[test]
+fn streams_that_vanish_from_the_broker_are_made_anew_and_the_loss_is_logged() {
+    let mut cluster = Cluster::start();
+    let front = cluster.front();
+    wait_for_queue(&front);
+    accept(&front, "", &json!({ "name": "running", "gate": "go" }));
+    wait_for_note(&cluster.data, "begin running 1");
+    cluster.nats.stop();
+    std::fs::remove_dir_all(cluster.data.path().join("streams"))
+        .expect("the folder of the broker can be removed");
+    cluster.nats.run();
+    open(&cluster.data, "go");
+    // Without a request: the end of an attempt is stored in vain, which ends it.
+    for stream in ["stream `forebay-main-jobs-", "stream `KV_forebay-main-jobs`"] {
+        front.wait_for_log(&[stream, "the durable jobs in it are lost"]);
+    }
+    wait_for_queue(&front);
+}
+
+#[test]
 fn an_attempt_whose_broker_is_away_for_long_is_given_up_before_another_may_begin() {
     let mut cluster = Cluster::start();
     let front = cluster.front();

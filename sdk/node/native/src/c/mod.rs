@@ -71,7 +71,7 @@ fn run(
     let call = Bytes { area, arguments };
     match operation(number) {
         Some(Numbered::Store(operation)) => operation.run(&call, session),
-        Some(Numbered::Records(operation)) => operation.run(&call, session, records),
+        Some(Numbered::Records(operation)) => operation.run(&call, (session, records)),
         None => Err(malformed("there is no operation of this number")),
     }
 }

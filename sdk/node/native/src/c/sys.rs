@@ -16,7 +16,7 @@ use forebay_store::facade::{Session, operations::Refused};
 use super::{Argument, VERSION, malformed, number_of, run};
 use crate::{
     page,
-    store::{Opening, records},
+    store::{open_session, records},
 };
 
 /// The function has a result.
@@ -142,9 +142,7 @@ unsafe extern "C" fn forebay_store_open(
     let open = || {
         let path = std::str::from_utf8(path).map_err(|_| malformed("the path is not text"))?;
         let records = records().map_err(malformed)?;
-        let session = Opening::of(options)
-            .session(Path::new(path))
-            .map_err(|error| Refused::from(&error))?;
+        let session = open_session(Path::new(path), options).map_err(|error| Refused::from(&error))?;
         let folder = session.store().map_err(|error| Refused::from(&error))?.path();
         let folder = forebay_store::json::string(&folder.to_string_lossy());
         let opened = Box::new(Handle {
