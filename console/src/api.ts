@@ -23,8 +23,6 @@ export class ApiError extends Error {
     readonly status: number,
     readonly title: string,
     readonly detail: string,
-    /** All members of the problem details. */
-    readonly problem: Readonly<Record<string, unknown>> = {},
   ) {
     super(detail || title);
   }
@@ -74,7 +72,7 @@ export async function open(method: string, path: string, { body, headers = {}, s
   if (response.ok || response.status === 304 || path.startsWith('/health/')) return response;
   const problem = parsed(await response.text());
   const text = (name: string): string => (typeof problem[name] === 'string' ? problem[name] : '');
-  const error = new ApiError(response.status, text('title') || `Status ${response.status}`, text('detail') || text('error'), problem);
+  const error = new ApiError(response.status, text('title') || `Status ${response.status}`, text('detail'));
   if (error.status === 401) refusal.value = error;
   throw error;
 }

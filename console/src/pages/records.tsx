@@ -74,8 +74,7 @@ function Results({ outcome: { text, took_ms } }: { outcome: Outcome }): JSX.Elem
 
 /** The line of a statement in which an error is, with its place. */
 function Mistake({ statement, error }: { statement: string; error: Error }): JSX.Element {
-  const problem = error instanceof ApiError ? error.problem : {};
-  const [line, column] = [numberOf(problem['line']), numberOf(problem['column'])];
+  const [line, column] = (/\(line (\d+), column (\d+)\)/.exec(error.message) ?? []).slice(1).map(Number);
   return (
     <div class="error" role="alert">
       <strong>{error instanceof ApiError ? `${error.title} (${error.status})` : 'This did not work'}</strong>

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { draw, graphOf } from '../../../editors/graph/graph.mjs';
 import { Empty } from '../ui';
 
@@ -22,12 +22,15 @@ export function Graph({ name, source, marks, chosen, onChoose }: GraphProps): JS
     const id = target instanceof Element ? target.closest<SVGElement>('[data-id]')?.dataset['id'] : undefined;
     if (id !== undefined) onChoose(id);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     for (const node of area.current?.querySelectorAll<SVGElement>('[data-id]') ?? []) {
       node.classList.toggle('chosen', node.dataset['id'] === chosen);
       // Its name begins with what is seen, for those who say it aloud.
       const seen = [...node.querySelectorAll('text')].map(({ textContent }) => textContent).join(' ');
-      node.setAttribute('aria-label', `${seen}, ${node.querySelector('title')?.textContent ?? ''}`);
+      const title = node.querySelector('title');
+      const message = marks[node.dataset['id'] ?? '']?.message;
+      if (title && message) title.textContent = message;
+      node.setAttribute('aria-label', `${seen}, ${title?.textContent ?? ''}`);
     }
   }, [svg, chosen]);
   if (graph === undefined) return <Empty title="This is no graph">It has no nodes and edges.</Empty>;
