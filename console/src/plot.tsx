@@ -8,6 +8,7 @@ import { useCell } from './cell';
 import type { Values } from './types';
 
 const HEIGHT = 132;
+const MINUTE_MS = 60_000;
 /** Distances of lines that are round in bytes. */
 const BINARY = Array.from({ length: 41 }, (_, power) => 2 ** power);
 
@@ -65,7 +66,7 @@ export function Plot({ title, at, series, write, binary = false }: PlotProps): J
         cursor: { sync: { key: 'time' }, y: false, points: { size: 6 }, drag: { x: false, y: false } },
         scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
         axes: [
-          { ...axis, grid: { show: false }, size: 22, space: 70, values: (_, splits) => splits.map((ms) => clock(ms).slice(-8, -3)) },
+          { ...axis, grid: { show: false }, size: 22, space: 70, values: (_, splits, __, ___, step) => splits.map((ms) => clock(ms).slice(-8, step < MINUTE_MS ? undefined : -3)) },
           { ...axis, size: 62, space: 34, ...(binary && { incrs: BINARY }), values: (_, splits) => splits.map((value) => writer.current(value)) },
         ],
         series: [{}, ...series.map(({ name }, place) => ({ label: name, stroke: lines[place] ?? '', width: 1.5, points: { show: false }, ...(place === 0 && { fill: (lines[0] ?? '').replace('rgb(', 'rgba(').replace(')', ', 0.08)') }) }))],
@@ -109,7 +110,7 @@ export function Plot({ title, at, series, write, binary = false }: PlotProps): J
 export function Sparkline({ values, colour = '--accent' }: { values: Values; colour?: string }): JSX.Element {
   const most = Math.max(...values.map((value) => value ?? 0), 0) || 1;
   const step = 96 / Math.max(1, values.length - 1);
-  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(19 - ((value ?? 0) / most) * 17).toFixed(1)}`);
+  const points = values.flatMap((value, at) => (value === null ? [] : `${(at * step).toFixed(1)},${(19 - (value / most) * 17).toFixed(1)}`));
   return (
     <svg class="sparkline" viewBox="0 0 96 20" width="96" height="20" aria-hidden="true">
       <polyline points={points.join(' ')} fill="none" stroke={`var(${colour})`} stroke-width="1.25" stroke-linejoin="round" />

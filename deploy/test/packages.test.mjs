@@ -147,7 +147,7 @@ test('the Debian package has a binary, a hardened unit, and a configuration that
 test('the list of components names what is inside, with licences, and not what only tests use', () => {
   const { components } = JSON.parse(readFileSync(packageEnding('.cdx.json'), 'utf8'));
   const names = components.map(({ name }) => name);
-  for (const name of ['tokio', 'rquickjs-core', 'signet-mdbx-sys', 'dayjs']) assert.ok(names.includes(name), name);
+  for (const name of ['tokio', 'rquickjs-core', 'signet-mdbx-sys', 'dayjs', 'preact', 'uplot']) assert.ok(names.includes(name), name);
   for (const name of ['proptest', 'forebay-testkit', 'syn']) assert.ok(!names.includes(name), name);
   for (const { name, licenses, purl } of components) assert.ok(licenses[0].expression && purl, name);
 });

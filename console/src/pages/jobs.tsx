@@ -1,4 +1,4 @@
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { post, request, session } from '../api';
 import { useCell } from '../cell';
@@ -38,8 +38,51 @@ function Queues({ queues }: { queues: QueueStatus[] }): JSX.Element {
   );
 }
 
+interface JobDetail extends Job {
+  request?: unknown;
+  response?: unknown;
+}
+
+function JobFacts({ job: { state, attempts, acceptedMs, dueMs, begunMs, endedMs, error, request, response } }: { job: JobDetail }): JSX.Element {
+  const facts: [string, ComponentChildren][] = [
+    ['state', <State tone={STATES[state] ?? 'none'}>{state}</State>],
+    ['attempts', attempts],
+    ['accepted', clock(acceptedMs)],
+    ...(dueMs ? [['due', clock(dueMs)] as [string, string]] : []),
+    ['begun', clock(begunMs)],
+    ['ended', clock(endedMs)],
+  ];
+  return (
+    <>
+      <dl class="figures">
+        {facts.map(([name, fact]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{fact}</dd>
+          </div>
+        ))}
+      </dl>
+      {error && <p class="bad">{error}</p>}
+      <div class="columns">
+        {request !== undefined && (
+          <div>
+            <h4>Request</h4>
+            <Json text={JSON.stringify(request)} />
+          </div>
+        )}
+        {response !== undefined && (
+          <div>
+            <h4>Response</h4>
+            <Json text={JSON.stringify(response)} />
+          </div>
+        )}
+      </div>
+    </>
+  );
+}
+
 function JobPanel({ id, edit, onChange }: { id: string; edit: boolean; onChange: () => void }): JSX.Element {
-  const poll = usePoll(`jobs/${encodeURIComponent(id)}`, EVERY_MS, async (path, signal) => (await request('GET', path, { signal })).text);
+  const poll = usePoll<JobDetail>(`jobs/${encodeURIComponent(id)}`, EVERY_MS);
   const changed = (): void => {
     poll.reload();
     onChange();
@@ -72,7 +115,7 @@ function JobPanel({ id, edit, onChange }: { id: string; edit: boolean; onChange:
         </div>
       </div>
       <ErrorBox error={retry.error ?? remove.error} />
-      <Loaded poll={poll}>{(text) => <Json text={text} />}</Loaded>
+      <Loaded poll={poll}>{(job) => <JobFacts job={job} />}</Loaded>
     </div>
   );
 }

@@ -9,6 +9,9 @@ import type { Health, History, PoolStatus, RouteHistory, Status, Values } from '
 
 const STATUS_MS = 2_000;
 const HISTORY_MS = 10_000;
+const LIST = new Intl.ListFormat('en');
+/** The name under which requests without a route are counted. */
+const UNROUTED = '(none)';
 
 export const useStatus = () => usePoll<Status>('status', STATUS_MS);
 export const useHistory = () => usePoll<History>('history', HISTORY_MS);
@@ -40,10 +43,11 @@ function HealthLine(): JSX.Element {
   if (data === undefined) return <p class="health quiet">Asking whether the server is ready …</p>;
   const reasons = failures(data);
   if (data.ready) {
-    const parts = [several(Object.keys(data.pools).length, 'pool'), several(Object.keys(data.databases).length, 'database'), ...(data.store ? ['the store'] : []), ...(data.cluster ? ['the cluster'] : [])];
+    const [pools, databases] = [Object.keys(data.pools).length, Object.keys(data.databases).length];
+    const checked = [...(pools ? [several(pools, 'pool')] : []), ...(databases ? [several(databases, 'database')] : []), ...(data.store ? ['the store'] : []), ...(data.cluster ? ['the cluster'] : [])];
     return (
       <p class="health">
-        <State tone="good">Ready</State> <span class="quiet">{parts.filter((part) => !part.startsWith('0 ')).join(', ')}: all can do their work</span>
+        <State tone="good">Ready</State> {checked.length > 0 && <span class="quiet">· checked: {LIST.format(checked)}</span>}
       </p>
     );
   }
@@ -122,7 +126,7 @@ function Routes({ rows }: { rows: RouteRow[] }): JSX.Element {
           id={({ route }) => route}
           order="-Requests"
           columns={[
-            { name: 'Route', sort: ({ route }) => route, cell: ({ route }) => <a href={link(['route', route])}>{route}</a> },
+            { name: 'Route', sort: ({ route }) => route, cell: ({ route }) => (route === UNROUTED ? <span class="quiet">no route found</span> : <a href={link(['route', route])}>{route}</a>) },
             { name: 'Last hour', wide: true, cell: ({ history }) => history && <Sparkline values={history.requests} /> },
             { name: 'Now', right: true, sort: ({ history }) => (history && last(history.requests)) ?? 0, cell: ({ history }) => rate(history && (last(history.requests) ?? 0)) },
             { name: 'p50', right: true, wide: true, sort: ({ p50 }) => p50, cell: ({ p50, total }) => duration(total ? p50 : null) },

@@ -48,7 +48,7 @@ function Workers({ pool }: { pool: PoolStatus }): JSX.Element {
         { name: 'Process', sort: ({ pid, host }) => host ?? pid, cell: ({ pid, host }) => host ?? pid },
         { name: 'State', sort: ({ phase }) => phase, cell: ({ phase }) => <State tone={phase === 'ready' ? 'good' : phase === 'killed' ? 'bad' : 'warn'}>{phase}</State> },
         { name: 'In flight', right: true, sort: ({ in_flight }) => in_flight, cell: ({ in_flight }) => number(in_flight) },
-        { name: 'Answered', right: true, sort: ({ answered }) => answered, cell: ({ answered }) => number(answered) },
+        { name: 'Answered', right: true, wide: true, sort: ({ answered }) => answered, cell: ({ answered }) => number(answered) },
         { name: 'Memory', right: true, wide: true, sort: ({ rss_bytes }) => rss_bytes ?? 0, cell: ({ rss_bytes }) => bytes(rss_bytes) },
         { name: 'Ready for', right: true, sort: ({ ready_s }) => ready_s ?? 0, cell: ({ ready_s }) => age(ready_s) },
       ]}
