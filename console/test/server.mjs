@@ -62,7 +62,7 @@ export default router()
     return { id: params.id, name: 'Ada' };
   })
   .get('/slow', async () => {
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await new Promise((resolve) => setTimeout(resolve, 150));
     return { slow: true };
   })
   .get('/fails', () => {

@@ -86,6 +86,7 @@ function Recorder(): JSX.Element {
       setLeft(Math.ceil((end - Date.now()) / 1000));
       await pause(Math.min(1000, end - Date.now()), stopped.signal);
     }
+    setLeft(0);
     // Reading the samples ends the run, also when the page was left.
     setSamples(await get<Samples>(`samples/${run}`));
   });
@@ -117,7 +118,7 @@ function Recorder(): JSX.Element {
         <Button class="primary" action={record} given={[]}>
           Record
         </Button>
-        {record.busy && (
+        {left > 0 && (
           <>
             <button type="button" onClick={() => stop.current?.abort()}>
               Stop
