@@ -41,6 +41,8 @@ export interface Reply {
   text: string;
 }
 
+let token = sessionStorage.getItem(TOKEN) ?? '';
+
 interface Options {
   body?: string;
   headers?: Record<string, string>;
@@ -48,13 +50,8 @@ interface Options {
   timeoutMs?: number;
 }
 
-export function setToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
-}
-
 /** Sends a request and gives the response before its body is read. Only what is not an error is returned; see {@link ApiError} and {@link ServerLost}. */
 export async function open(method: string, path: string, { body, headers = {}, signal }: Options = {}): Promise<Response> {
-  const token = sessionStorage.getItem(TOKEN);
   const fields: Record<string, string> = { ...headers };
   if (token) fields['authorization'] = `Bearer ${token}`;
   if (method !== 'GET') fields['forebay-console'] = '1';
@@ -139,6 +136,20 @@ export async function openSession(): Promise<void> {
     }
   }
 }
+
+/** Uses another token from now on, if the server takes it. */
+export async function takeToken(given: string): Promise<boolean> {
+  const before = token;
+  token = given;
+  await openSession();
+  const taken = refusal.value === undefined;
+  if (taken) sessionStorage.setItem(TOKEN, given);
+  else token = before;
+  return taken;
+}
+
+// A server that was lost may come back with another configuration.
+lostSince.follow(() => lostSince.value === undefined && session.value !== undefined && void openSession());
 
 /** The path of a node of the store below `store/`. */
 export const storePath = (path: readonly string[]): string => `store/${path.map(encodeURIComponent).join('/')}`;

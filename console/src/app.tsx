@@ -1,6 +1,6 @@
 import { Component, render, type ComponentChildren, type ComponentType, type JSX } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { lostSince, openSession, refusal, session, setToken } from './api';
+import { lostSince, openSession, refusal, session, takeToken } from './api';
 import { useCell } from './cell';
 import { age } from './format';
 import { usePoll } from './hooks';
@@ -167,9 +167,7 @@ function TokenForm({ onDone }: { onDone?: () => void }): JSX.Element {
   const denied = useCell(refusal);
   const enter = async (event: Event): Promise<void> => {
     event.preventDefault();
-    setToken(token);
-    await openSession();
-    if (refusal.value === undefined) onDone?.();
+    if (await takeToken(token)) onDone?.();
   };
   return (
     <form class="token" onSubmit={(event) => void enter(event)}>
@@ -247,13 +245,7 @@ function App(): JSX.Element {
     return (
       <main class="alone">
         <h1>Forebay</h1>
-        {denied.status === 401 ? (
-          <TokenForm />
-        ) : (
-          <Empty title="The console is closed">
-            {denied.message} <Docs page="guide/console.md">How to open it</Docs>
-          </Empty>
-        )}
+        <TokenForm />
       </main>
     );
   }

@@ -58,6 +58,15 @@ describe('console', () => {
     await tab.sees('"currency": "EUR"');
     assert.equal(await tab.run(() => /Edit|Delete|New child/.test(document.querySelector('main').innerText)), false, 'a reader is offered no change');
     await tab.click('button', 'Token');
+    await write('Token', 'wrong');
+    await tab.click('button', 'Use it');
+    await tab.sees('this is neither');
+    await tab.key('Escape');
+    await show('#/store/Person/1');
+    await tab.sees('"Lovelace"');
+    assert.equal(await tab.run(() => document.querySelector('dialog')), null, 'the token from before is still in use');
+    await show('#/store/Settings/shop');
+    await tab.click('button', 'Token');
     await write('Token', EDIT_TOKEN);
     await tab.click('button', 'Use it');
     await tab.sees('Delete');

@@ -8,7 +8,7 @@ import { link, place, setQuery } from '../place';
 import { Changes } from '../store/changes';
 import { DocumentView, NewChild } from '../store/document';
 import { firstPage, readChildren, readDocument } from '../store/nodes';
-import { TreeNode } from '../store/tree';
+import { SHOWN_MAX, TreeNode } from '../store/tree';
 import { Docs, Empty, ErrorBox, Loaded, Page, Table } from '../ui';
 
 /** Where one is, each part a link. */
@@ -152,9 +152,10 @@ export function Store(): JSX.Element {
                   </Empty>
                 ) : (
                   <ul>
-                    {globals.map((name) => (
+                    {globals.slice(0, SHOWN_MAX).map((name) => (
                       <TreeNode key={name} path={[name]} chosen={chosen} version={version} />
                     ))}
+                    {globals.length > SHOWN_MAX && <li class="quiet">and {globals.length - SHOWN_MAX} more</li>}
                   </ul>
                 )
               }

@@ -26,6 +26,8 @@ async function readWorkflows(path: string, signal: AbortSignal): Promise<{ workf
   return { ...inForce, workflows: graphs.map(([path, text]) => ({ name: path.slice(0, -'.json'.length), source: JSON.parse(text) as unknown })) };
 }
 
+/** Names in the list at once. */
+const SHOWN_MAX = 500;
 /** Longest trace that is read from a file. */
 const TRACE_MAX = 8 << 20;
 
@@ -142,13 +144,14 @@ export function Workflows(): JSX.Element {
                 <nav aria-label="Workflows" class="tree">
                   <Filter label="Filter workflows" value={filter} onChange={setFilter} />
                   <ul>
-                    {shown.map(({ name }) => (
+                    {shown.slice(0, SHOWN_MAX).map(({ name }) => (
                       <li key={name} class="node">
                         <a href={link(['workflows', name])} {...(name === chosen && { 'aria-current': 'true' })}>
                           {name}
                         </a>
                       </li>
                     ))}
+                    {shown.length > SHOWN_MAX && <li class="quiet">and {shown.length - SHOWN_MAX} more: filter them</li>}
                   </ul>
                 </nav>
                 <div class="pane">

@@ -32,7 +32,7 @@ export function JsonEditor({ label, text: initial, save, onSave, onCancel }: Edi
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && wrong === undefined) saving.run();
-          if (event.key === 'Escape') onCancel();
+          if (event.key === 'Escape' && text === initial) onCancel();
         }}
       />
       <p class={wrong === undefined ? 'quiet' : 'bad'} role="status">
@@ -80,10 +80,11 @@ interface DocumentProps {
 }
 
 export function DocumentView({ path, document, edit, onChange }: DocumentProps): JSX.Element {
-  const [editing, setEditing] = useState(false);
+  /** The document as it was when editing began: writes name its tag. */
+  const [editing, setEditing] = useState<Document | undefined>(undefined);
   const [conflict, setConflict] = useState<{ mine: string; theirs: Document } | undefined>(undefined);
   const done = (): void => {
-    setEditing(false);
+    setEditing(undefined);
     setConflict(undefined);
     onChange();
   };
@@ -101,12 +102,12 @@ export function DocumentView({ path, document, edit, onChange }: DocumentProps):
     location.hash = link(['store', ...path.slice(0, -1)]);
   });
   if (conflict) return <Conflict {...conflict} onKeep={() => put(conflict.mine, conflict.theirs.etag)} onTake={done} />;
-  if (editing) return <JsonEditor label="Document" text={indented(document.text)} save="Save" onSave={(text) => put(text, document.etag)} onCancel={() => setEditing(false)} />;
+  if (editing) return <JsonEditor label="Document" text={indented(editing.text)} save="Save" onSave={(text) => put(text, editing.etag)} onCancel={() => setEditing(undefined)} />;
   return (
     <>
       {edit && (
         <div class="actions">
-          <button type="button" onClick={() => setEditing(true)}>
+          <button type="button" onClick={() => setEditing(document)}>
             Edit
           </button>
           <Confirm label="Delete" confirm="Delete it" action={remove} question={`${path.join('/')} and everything below it will be gone.`} />

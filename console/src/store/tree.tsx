@@ -7,7 +7,7 @@ import { ErrorBox } from '../ui';
 import { firstPage, isContainer, readChildren, type Child } from './nodes';
 
 /** Children of a node that the tree shows at once; search finds the others. */
-const SHOWN_MAX = 500;
+export const SHOWN_MAX = 500;
 
 /** The children of an open node, a page at a time. */
 function Branch({ path, chosen, version }: { path: string[]; chosen: readonly string[]; version: number }): JSX.Element {

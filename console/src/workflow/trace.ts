@@ -2,6 +2,9 @@
 import { duration } from '../format';
 import { listOf, member, numberOf, textOf } from '../types';
 
+/** A time as GoRules writes it, `12.3µs`, with a space before its unit. */
+const spaced = (time: unknown): string => textOf(time).replace(/(\d)(\D+)$/, '$1 $2');
+
 export interface Step {
   node: string;
   state: 'true' | 'false' | 'failed' | 'done' | 'unfinished';
@@ -36,7 +39,7 @@ function ofGraph(step: unknown): Step {
 function ofDecision([node, step]: [string, unknown]): Step {
   const data = member(step, 'traceData');
   const hits = (Array.isArray(data) ? data : [data]).flatMap((hit) => numberOf(member(hit, 'index')) ?? []);
-  return { node, state: 'done', took: textOf(member(step, 'performance')), error: '', input: member(step, 'input'), output: member(step, 'output'), rows: hits };
+  return { node, state: 'done', took: spaced(member(step, 'performance')), error: '', input: member(step, 'input'), output: member(step, 'output'), rows: hits };
 }
 
 /** The trace in a response, or nothing if the text is none. */
@@ -58,7 +61,7 @@ export function readTrace(text: string): Trace | undefined {
   const steps = Object.entries(trace).map(ofDecision);
   const failedNode = textOf(member(answer, 'nodeId'));
   if (failedNode) steps.push({ node: failedNode, state: 'failed', took: '', error: textOf(member(answer, 'source')), input: undefined, output: undefined, rows: [] });
-  return { steps, failed: failedNode !== '', summary: failedNode ? textOf(member(answer, 'source')) : `decided in ${textOf(member(answer, 'performance'))}` };
+  return { steps, failed: failedNode !== '', summary: failedNode ? textOf(member(answer, 'source')) : `decided in ${spaced(member(answer, 'performance'))}` };
 }
 
 /** The state of each node, for the drawing. Of several steps of a node the last one counts. */
