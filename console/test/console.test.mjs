@@ -291,6 +291,19 @@ describe('console', () => {
     await tab.sees('There is no such page');
   });
 
+  test('a page that cannot be drawn says so, and the others are there', async () => {
+    await tab.run(() => {
+      const { fetch } = window;
+      window.fetch = (address, ...rest) => (address === 'api/status' ? Promise.resolve(Response.json({})) : fetch(address, ...rest));
+    });
+    await show('#/overview');
+    await tab.sees('This page could not be shown');
+    await tab.click('link', 'Store');
+    await tab.sees('Choose a node');
+    await tab.run(() => location.reload());
+    await tab.sees('Choose a node');
+  });
+
   const PAGES = [
     ['overview', '#/overview', 'Requests'],
     ['route', '#/route/%2Fusers%2F%3Aid', 'Since the start'],
@@ -322,6 +335,15 @@ describe('console', () => {
       assert.equal(await tab.run(() => document.documentElement.scrollWidth), 360, `${name} on a phone`);
       await tab.send('Emulation.setDeviceMetricsOverride', { width: 1280, height: 800, deviceScaleFactor: 1, mobile: false });
     }
+  });
+
+  test('a phone has all pages', async () => {
+    await tab.send('Emulation.setDeviceMetricsOverride', { width: 360, height: 740, deviceScaleFactor: 1, mobile: true });
+    await tab.click('button', 'More');
+    await tab.click('link', 'Workflows');
+    await tab.heading('Workflows');
+    await tab.until('the bar to be low again', () => document.querySelector('.toggle button').getAttribute('aria-expanded') === 'false');
+    await tab.send('Emulation.setDeviceMetricsOverride', { width: 1280, height: 800, deviceScaleFactor: 1, mobile: false });
   });
 
   test('plots show the last hour', async () => {

@@ -63,29 +63,38 @@ function HealthLine(): JSX.Element {
   );
 }
 
-function Plots({ history }: { history: History }): JSX.Element {
-  const { at_ms: at, routes, server } = history;
-  const length = at.length;
+/** Requests and response times, of a route or of all. */
+export function RequestPlots({ at, of, times }: { at: number[]; of: RouteHistory; times: string }): JSX.Element {
   return (
-    <div class="plots">
+    <>
       <Plot
         title="Requests"
         at={at}
         write={rate}
         series={[
-          { name: 'all', values: combine(routes.map(({ requests }) => requests), length, sum), colour: '--accent' },
-          { name: 'failed', values: combine(routes.map(({ failures }) => failures), length, sum), colour: '--bad' },
+          { name: 'all', values: of.requests, colour: '--accent' },
+          { name: 'failed', values: of.failures, colour: '--bad' },
         ]}
       />
       <Plot
-        title="Response time, slowest route"
+        title={times}
         at={at}
         write={duration}
         series={[
-          { name: 'p99', values: combine(routes.map(({ p99_us }) => p99_us), length, (values) => Math.max(...values)), colour: '--second' },
-          { name: 'p50', values: combine(routes.map(({ p50_us }) => p50_us), length, (values) => Math.max(...values)), colour: '--accent' },
+          { name: 'p99', values: of.p99_us, colour: '--second' },
+          { name: 'p50', values: of.p50_us, colour: '--accent' },
         ]}
       />
+    </>
+  );
+}
+
+function Plots({ history: { at_ms: at, routes, server } }: { history: History }): JSX.Element {
+  const all = (name: Exclude<keyof RouteHistory, 'route'>, by: (values: number[]) => number): Values => combine(routes.map((route) => route[name]), at.length, by);
+  const largest = (values: number[]): number => Math.max(...values);
+  return (
+    <div class="plots">
+      <RequestPlots at={at} times="Response time, slowest route" of={{ route: '', requests: all('requests', sum), failures: all('failures', sum), p50_us: all('p50_us', largest), p99_us: all('p99_us', largest) }} />
       <Plot title="CPU of the server" at={at} write={cores} series={[{ name: 'used', values: server.cpu ?? [], colour: '--accent' }]} />
       <Plot title="Memory of the server" at={at} write={bytes} binary series={[{ name: 'resident', values: server.rss_bytes ?? [], colour: '--accent' }]} />
     </div>

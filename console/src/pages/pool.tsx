@@ -8,7 +8,7 @@ import { link, place } from '../place';
 import { Plot } from '../plot';
 import { Confirm, Empty, ErrorBox, Page, Section, State, Table } from '../ui';
 import { readiness, restarts, useHistory, useStatus } from './overview';
-import { Percentiles_ } from './route';
+import { PercentileList } from './route';
 import type { PoolStatus } from '../types';
 
 function Resize({ pool, onDone }: { pool: PoolStatus; onDone: () => void }): JSX.Element {
@@ -116,9 +116,9 @@ export function PoolPage(): JSX.Element {
               </div>
             </dl>
             <h3>Time of handlers</h3>
-            <Percentiles_ of={pool.run} />
+            <PercentileList of={pool.run} />
             <h3>Wait in the queue</h3>
-            <Percentiles_ of={pool.wait} />
+            <PercentileList of={pool.wait} />
           </Section>
         </>
       )}

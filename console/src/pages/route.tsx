@@ -1,14 +1,12 @@
 import type { JSX } from 'preact';
 import { useCell } from '../cell';
-import { duration, number, rate } from '../format';
+import { duration, number } from '../format';
 import { link, place } from '../place';
-import { Plot } from '../plot';
 import { Empty, ErrorBox, Page, Section } from '../ui';
-import { useHistory, useStatus } from './overview';
+import { RequestPlots, useHistory, useStatus } from './overview';
 import type { Percentiles } from '../types';
 
-/** Percentiles, one below the other. */
-export function Percentiles_({ of }: { of: Percentiles }): JSX.Element {
+export function PercentileList({ of }: { of: Percentiles }): JSX.Element {
   const rows: [string, number][] = [['p50', of.p50_us], ['p90', of.p90_us], ['p99', of.p99_us], ['p99.9', of.p99_9_us], ['max', of.max_us]];
   return (
     <dl class="figures">
@@ -28,7 +26,6 @@ export function RoutePage(): JSX.Element {
   const history = useHistory();
   const route = status.data?.routes.find((each) => each.route === name);
   const past = history.data?.routes.find((each) => each.route === name);
-  const at = history.data?.at_ms ?? [];
   return (
     <Page
       title={name}
@@ -42,24 +39,7 @@ export function RoutePage(): JSX.Element {
       <ErrorBox error={status.error ?? history.error} />
       {past ? (
         <div class="plots">
-          <Plot
-            title="Requests"
-            at={at}
-            write={rate}
-            series={[
-              { name: 'all', values: past.requests, colour: '--accent' },
-              { name: 'failed', values: past.failures, colour: '--bad' },
-            ]}
-          />
-          <Plot
-            title="Response time"
-            at={at}
-            write={duration}
-            series={[
-              { name: 'p99', values: past.p99_us, colour: '--second' },
-              { name: 'p50', values: past.p50_us, colour: '--accent' },
-            ]}
-          />
+          <RequestPlots at={history.data?.at_ms ?? []} of={past} times="Response time" />
         </div>
       ) : (
         history.data && <Empty title="No requests in the last hour">The plots show the 100 busiest routes.</Empty>
@@ -74,7 +54,7 @@ export function RoutePage(): JSX.Element {
               </div>
             ))}
           </dl>
-          <Percentiles_ of={route.duration} />
+          <PercentileList of={route.duration} />
         </Section>
       ) : (
         status.data && <Empty title="This server has no such route">It may have gone with a reload. <a href={link(['overview'])}>All routes</a></Empty>
