@@ -253,7 +253,7 @@ describe('console', () => {
   });
 
   test('a report is opened from a file', async () => {
-    const rung = (name, rate) => ({ name, requests_per_second: rate, requests_per_second_interval: [rate * 0.97, rate * 1.03], p50_ms: 0.2, p99_ms: 1.1, cpu_us_per_request: 4.2, verdict: 'ok', notes: [] });
+    const rung = (name, rate) => ({ name, requests_per_second: rate, requests_per_second_interval: [rate * 0.97, rate * 1.03], p50_ms: 0.2, p99_ms: 1.1, cpu_us_per_request: 4.2, verdict: 'holds', notes: [] });
     const report = server.write('report.json', JSON.stringify({ bench: 'ladder', seconds: 62, rungs: [rung('respond', 310_000), rung('files', 240_000), rung('pool', 91_000)] }));
     await show('#/bench');
     await tab.sees('Open a report, or drop it here');
@@ -267,6 +267,26 @@ describe('console', () => {
     await open(report);
     await tab.sees('310,000/s');
     await tab.sees('300,700 – 319,300');
+    server.run('load', `${server.url}/hello`, '--count', '200', '--json=load.json');
+    await open(server.file('load.json'));
+    await tab.sees(`${server.url}/hello`);
+  });
+
+  test('what a server does not have is said, with what to do', async () => {
+    const bare = new Server({ bare: true });
+    await bare.start();
+    const other = await browser.tab();
+    await other.open(`${bare.admin}/console/`);
+    await other.sees('This server has no pool');
+    await other.sees('read only');
+    for (const [hash, text] of [['store', 'Add the section [store] to forebay.toml'], ['records', 'This server has no records'], ['workflows', 'Add the section [workflow]'], ['jobs', 'This server has no durable jobs']]) {
+      await other.run((hash) => (location.hash = `#/${hash}`), hash);
+      await other.sees(text);
+    }
+    assert.deepEqual(other.complaints, []);
+    await other.send('Page.close');
+    await tab.send('Page.bringToFront');
+    await bare.remove();
   });
 
   test('everything is reached by keys', async () => {

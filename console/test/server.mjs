@@ -164,7 +164,12 @@ export class Server {
   #child;
   #ports;
 
-  constructor() {
+  /** `bare`: a server with one route and nothing else. */
+  constructor({ bare = false } = {}) {
+    if (bare) {
+      this.write('forebay.toml', '[[route]]\npath = "/"\nrespond = { text = "hello" }\n');
+      return;
+    }
     this.write('forebay.toml', CONFIGURATION);
     this.write('handler.mjs', HANDLER);
     this.write('seed.ndjson', seed());
@@ -178,8 +183,12 @@ export class Server {
     this.#release(changed, 'known customers need no approval');
   }
 
+  file(name) {
+    return join(this.#folder, name);
+  }
+
   write(name, text) {
-    const file = join(this.#folder, name);
+    const file = this.file(name);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, text);
     return file;

@@ -1,11 +1,14 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { duration, number, rate } from '../format';
-import { Docs, Empty, Page, Section, State, Table } from '../ui';
+import { duration, number, rate, several } from '../format';
+import { Docs, Empty, Page, Section, State, Table, type Tone } from '../ui';
 import { listOf, member, numberOf, textOf } from '../types';
 
 /** Longest report that is read. */
 const FILE_MAX = 32 << 20;
+
+/** Whether a bar is reached, and whether figures can be trusted. */
+const VERDICTS: Record<string, Tone> = { holds: 'good', clean: 'good', misses: 'bad', failed: 'bad', errors: 'bad', busy: 'warn', noisy: 'warn', 'client-bound': 'warn', undecided: 'warn' };
 
 interface Row {
   name: string;
@@ -16,6 +19,7 @@ interface Row {
   p50_us: number | undefined;
   p99_us: number | undefined;
   cpu_us: number | undefined;
+  verdict: string;
   note: string;
 }
 
@@ -35,7 +39,6 @@ const milliseconds = (value: unknown): number | undefined => {
 function rung(value: unknown): Row {
   const interval = member(value, 'requests_per_second_interval');
   const [low, high] = Array.isArray(interval) ? interval : [member(interval, 'low'), member(interval, 'high')];
-  const verdict = textOf(member(value, 'verdict'));
   return {
     name: textOf(member(value, 'name')),
     rate: numberOf(member(value, 'requests_per_second')),
@@ -44,7 +47,8 @@ function rung(value: unknown): Row {
     p50_us: milliseconds(member(value, 'p50_ms')),
     p99_us: milliseconds(member(value, 'p99_ms')),
     cpu_us: numberOf(member(value, 'cpu_us_per_request')),
-    note: [verdict === 'ok' ? '' : verdict, ...listOf(member(value, 'notes')).map(textOf)].filter(Boolean).join('; '),
+    verdict: textOf(member(value, 'verdict')),
+    note: listOf(member(value, 'notes')).map(textOf).join('; '),
   };
 }
 
@@ -53,13 +57,14 @@ function pool(value: unknown): Row {
   const median = member(value, 'median');
   const rates = listOf(member(value, 'runs')).flatMap((run) => numberOf(member(run, 'rate')) ?? []);
   return {
-    name: `${textOf(member(value, 'name'))}, ${number(numberOf(member(value, 'workers')))} workers`,
+    name: `${textOf(member(value, 'name'))}, ${several(numberOf(member(value, 'workers')) ?? 0, 'worker')}`,
     rate: numberOf(member(median, 'rate')),
     low: rates.length > 1 ? Math.min(...rates) : undefined,
     high: rates.length > 1 ? Math.max(...rates) : undefined,
     p50_us: numberOf(member(median, 'p50_us')),
     p99_us: numberOf(member(median, 'p99_us')),
     cpu_us: numberOf(member(median, 'all_us')),
+    verdict: member(value, 'failure') === null ? 'measured' : 'failed',
     note: textOf(member(value, 'failure')),
   };
 }
@@ -75,7 +80,8 @@ function load(value: unknown): Row {
     p50_us: milliseconds(member(latency, 'p50')),
     p99_us: milliseconds(member(latency, 'p99')),
     cpu_us: numberOf(member(member(value, 'server'), 'cpu_us_per_request')),
-    note: [textOf(member(value, 'verdict')), ...listOf(member(value, 'verdict_reasons')).map(textOf)].filter(Boolean).join('; '),
+    verdict: textOf(member(value, 'verdict')),
+    note: [...listOf(member(value, 'verdict_reasons')), ...listOf(member(value, 'verdict_notes'))].map(textOf).join('; '),
   };
 }
 
@@ -118,8 +124,9 @@ function ReportView({ report: { title, about, unit, rows } }: { report: Report }
           { name: 'Compared', wide: true, cell: (row) => <Bar row={row} most={most} /> },
           { name: 'p50', right: true, wide: true, sort: ({ p50_us }) => p50_us ?? 0, cell: ({ p50_us }) => duration(p50_us) },
           { name: 'p99', right: true, sort: ({ p99_us }) => p99_us ?? 0, cell: ({ p99_us }) => duration(p99_us) },
-          { name: 'CPU each', right: true, sort: ({ cpu_us }) => cpu_us ?? 0, cell: ({ cpu_us }) => duration(cpu_us) },
-          { name: 'Note', wide: true, cell: ({ note }) => note && <State tone={/fail|invalid|worse|missed/.test(note) ? 'bad' : 'none'}>{note}</State> },
+          { name: 'CPU each', right: true, wide: true, sort: ({ cpu_us }) => cpu_us ?? 0, cell: ({ cpu_us }) => duration(cpu_us) },
+          { name: 'Verdict', sort: ({ verdict }) => verdict, cell: ({ verdict }) => <State tone={VERDICTS[verdict] ?? 'none'}>{verdict}</State> },
+          { name: 'Note', wide: true, cell: ({ note }) => <span class="quiet">{note}</span> },
         ]}
       />
     </Section>
