@@ -89,7 +89,7 @@ run: dev
 	@echo '  curl http://127.0.0.1:8080/proxy/helloworld        by another server that it passes the request on to: itself, or FOREBAY_BEHIND'
 	@echo '  curl -k https://127.0.0.1:8443/helloworld          with TLS, by a certificate that the server has made'
 	@echo '  curl http://127.0.0.1:8080/docs                    these routes as an OpenAPI document; a page for browsers'
-	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
+	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside; the page at http://127.0.0.1:8081 shows it'
 	@echo
 	@test -e examples/showcase/data || target/debug/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
