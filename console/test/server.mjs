@@ -164,10 +164,11 @@ export class Server {
   #child;
   #ports;
 
-  /** `bare`: a server with one route and nothing else. */
+  /** `bare`: a server with nothing but a pool that does not start. */
   constructor({ bare = false } = {}) {
     if (bare) {
-      this.write('forebay.toml', '[[route]]\npath = "/"\nrespond = { text = "hello" }\n');
+      this.write('forebay.toml', '[pool.broken]\nhandler = "broken.mjs"\n[[route]]\npath = "/"\npool = "broken"\n');
+      this.write('broken.mjs', "throw new Error('the licence has ended');\nexport default () => 'never';\n");
       return;
     }
     this.write('forebay.toml', CONFIGURATION);

@@ -23,18 +23,13 @@ async function read(since: number | undefined, signal: AbortSignal): Promise<Pie
 
 /** Reads the changes after `before`, or the latest ones. */
 export async function readChanges(before: Piece | undefined, signal: AbortSignal): Promise<Piece> {
-  if (before) {
-    const { changes, position } = await read(before.position, signal);
-    return { changes: [...before.changes, ...changes].slice(-KEPT), position };
-  }
-  const now = await read(undefined, signal);
+  const from = before ?? { changes: [], position: Math.max(0, (await read(undefined, signal)).position - KEPT) };
   try {
-    const { changes, position } = await read(Math.max(0, now.position - KEPT), signal);
-    return { changes: changes.slice(-KEPT), position };
+    const { changes, position } = await read(from.position, signal);
+    return { changes: [...from.changes, ...changes].slice(-KEPT), position };
   } catch (error) {
     // The log does not reach back that far: what comes from now on is shown.
-    if (error instanceof ApiError && error.status === 410) return now;
+    if (error instanceof ApiError && error.status === 410) return read(undefined, signal);
     throw error;
   }
 }
-
