@@ -134,6 +134,18 @@ describe('console', () => {
     await write('Find', 'born=1906');
     await tab.key('Enter');
     await tab.sees('by-name');
+    await show('#/store/Orders/open');
+    await tab.click('button', 'List and search its children');
+    const listed = (from, to) => tab.until(`${from} to ${to}`, (from, to) => [from, to].join() === [0, -1].map((at) => [...document.querySelectorAll('[aria-label=Children] tbody tr')].at(at)?.cells[0].innerText).join(), from, to);
+    await listed('1', '50');
+    await tab.click('button', 'Next page →');
+    await listed('51', '60');
+    await tab.click('button', '← Page before');
+    await listed('1', '50');
+    await tab.click('button', 'Open open');
+    await tab.until('the branch', () => [...document.querySelectorAll('.tree button')].some((button) => button.innerText === 'more …'));
+    await tab.run(() => [...document.querySelectorAll('.tree button')].find((button) => button.innerText === 'more …').click());
+    await tab.until('the last one in the tree', () => [...document.querySelectorAll('.tree a')].some((link) => link.innerText === '60'));
   });
 
   test('an edit that would overwrite another one shows both', async () => {
@@ -231,6 +243,8 @@ describe('console', () => {
     await tab.click('button', 'Remove');
     await tab.click('button', 'Remove it');
     await tab.sees('No job matches');
+    await show('#/store/%25jobs/queue/POST%20%2Fmails');
+    await tab.sees('"running": 0');
   });
 
   test('the log is live, filtered, and leads to the lines of a request', async () => {

@@ -144,7 +144,8 @@ function seed() {
     { path: ['Person', at + 1], document: { kind: 'Person', name, family, born, fields, checksum: 12345678901234567890n } },
   ]);
   const settings = { path: ['Settings', 'shop'], document: { currency: 'EUR', open: true, note: null, addresses: [{ city: 'Oslo', zip: '0150' }] } };
-  return [{ path: ['%Kind', 'Person'], value: true }, ...people, { path: ['%Ref'], value: PEOPLE.length }, settings]
+  const orders = Array.from({ length: 60 }, (_, at) => ({ path: ['Orders', 'open', at + 1], document: { amount: 10 * at } }));
+  return [{ path: ['%Kind', 'Person'], value: true }, ...people, { path: ['%Ref'], value: PEOPLE.length }, settings, ...orders]
     .map((line) => JSON.stringify(line, (_, value) => (typeof value === 'bigint' ? JSON.rawJSON?.(String(value)) ?? Number(value) : value)))
     .join('\n');
 }

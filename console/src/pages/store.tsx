@@ -91,6 +91,7 @@ function Children({ path, version }: { path: readonly string[]; version: number 
 
 function Node({ path, edit, version, onChange }: { path: string[]; edit: boolean; version: number; onChange: () => void }): JSX.Element {
   const isGlobal = path.length === 1;
+  const [listed, setListed] = useState(false);
   const document = usePoll(isGlobal ? undefined : path.join('\n'), 0, (_, signal) => readDocument(path, signal), version);
   const missing = document.error instanceof ApiError && document.error.status === 404;
   const tooLong = document.error instanceof ApiError && document.error.status === 413;
@@ -105,7 +106,15 @@ function Node({ path, edit, version, onChange }: { path: string[]; edit: boolean
           {document.data && <DocumentView path={path} document={document.data} edit={edit} onChange={onChange} />}
         </>
       )}
-      {(isGlobal || tooLong) && <Children path={path} version={version} />}
+      {isGlobal || tooLong || listed ? (
+        <Children path={path} version={version} />
+      ) : (
+        /^[{[]/.test(document.data?.text ?? '') && (
+          <button type="button" onClick={() => setListed(true)}>
+            List and search its children
+          </button>
+        )
+      )}
       {edit && !missing && <NewChild path={path} onChange={onChange} />}
     </>
   );

@@ -44,7 +44,12 @@ function Branch({ path, chosen, version }: { path: string[]; chosen: readonly st
 /** A node; `value` is known of all but globals. Another `version` has what is open read again. */
 export function TreeNode({ path, value, chosen, version }: { path: string[]; value?: unknown; chosen: readonly string[]; version: number }): JSX.Element {
   const within = path.every((segment, at) => segment === chosen[at]);
-  const [open, setOpen] = useState(within && chosen.length > path.length);
+  const leads = within && chosen.length > path.length;
+  const [open, setOpen] = useState(leads);
+  // The tree opens to what is chosen elsewhere.
+  useEffect(() => {
+    if (leads) setOpen(true);
+  }, [leads]);
   const branches = value === undefined || isContainer(value);
   const name = path.at(-1) ?? '';
   return (
