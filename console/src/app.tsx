@@ -164,10 +164,12 @@ function useKeys(onHelp: () => void): void {
 
 function TokenForm({ onDone }: { onDone?: () => void }): JSX.Element {
   const [token, setText] = useState('');
+  const [tried, setTried] = useState(false);
   const denied = useCell(refusal);
   const enter = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (await takeToken(token)) onDone?.();
+    setTried(true);
   };
   return (
     <form class="token" onSubmit={(event) => void enter(event)}>
@@ -178,7 +180,7 @@ function TokenForm({ onDone }: { onDone?: () => void }): JSX.Element {
       <button type="submit" class="primary">
         Use it
       </button>
-      {denied && <p class="error">{denied.message}</p>}
+      {denied && <p class={tried ? 'error' : ''}>{denied.message}</p>}
       <p class="quiet">
         The tokens are admin.read_token and admin.edit_token of the configuration. The browser keeps yours until this tab is closed. <Docs page="guide/console.md">About tokens</Docs>
       </p>
