@@ -43,6 +43,8 @@ EXAMPLES := $(NODE_MODULES) $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 # The binary carries sdk/node/dist: these two are its last compiled parts.
 SDK_SCRIPTS := sdk/node/dist/worker.js
 SDK_ADDON := sdk/node/dist/forebay.node
+# And it carries console/dist: the web console of the admin listener.
+CONSOLE := console/dist/app.js
 
 help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
@@ -89,7 +91,7 @@ run: dev
 	@echo '  curl http://127.0.0.1:8080/proxy/helloworld        by another server that it passes the request on to: itself, or FOREBAY_BEHIND'
 	@echo '  curl -k https://127.0.0.1:8443/helloworld          with TLS, by a certificate that the server has made'
 	@echo '  curl http://127.0.0.1:8080/docs                    these routes as an OpenAPI document; a page for browsers'
-	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
+	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside; the page at http://127.0.0.1:8081 shows it'
 	@echo
 	@test -e examples/showcase/data || target/debug/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
@@ -106,7 +108,7 @@ programs: sdk
 dev: sdk $(EXAMPLES)
 	cargo build --package forebay
 
-build: $(SDK_SCRIPTS) $(EXAMPLES)
+build: $(SDK_SCRIPTS) $(CONSOLE) $(EXAMPLES)
 	cd sdk/node && PROFILE=release npm run --silent addon
 	cargo build --release --package forebay
 
@@ -121,7 +123,7 @@ ifneq ($(findstring musl,$(TARGET)),)
 ADDON_FLAGS := RUSTFLAGS='-Ctarget-feature=-crt-static -Clink-arg=-L$(CURDIR)/target/$(TARGET)'
 endif
 
-dist: $(SDK_SCRIPTS)
+dist: $(SDK_SCRIPTS) $(CONSOLE)
 	$(if $(ADDON_FLAGS),mkdir -p target/$(TARGET) && ln -sf "$$(gcc -print-file-name=libgcc_s.so.1)" target/$(TARGET)/)
 	cd sdk/node && PROFILE=dist $(ADDON_FLAGS) npm run --silent addon
 	cargo build --profile dist --package forebay
@@ -129,7 +131,7 @@ dist: $(SDK_SCRIPTS)
 packages: $(if $(BINARY),sdk,dist) $(NODE_MODULES) $(TEST_PYTHON)
 	node deploy/packages.mjs $(or $(BINARY),target/$(TARGET)/dist/forebay) target/packages/$(TARGET)
 
-sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
+sdk: $(SDK_SCRIPTS) $(SDK_ADDON) $(CONSOLE)
 
 deps: $(SDK_MODULES) $(NODE_MODULES) $(POSTGRESQL_MODULES) $(S3_MODULES) $(APPLICATION_SITE) $(PEBBLE) $(NATS) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(MESSAGES_PYTHON) $(SHOWCASE_PYTHON) $(EDITOR_MODULES)
 
@@ -163,6 +165,7 @@ lint: deps sdk docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cd sdk/node && npx tsc --noEmit
+	cd console && npx tsc --noEmit
 	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
 	@if command -v cargo-deny > /dev/null; then cargo deny check; else echo 'cargo-deny is not installed: advisories were not checked'; fi
 
@@ -198,6 +201,9 @@ $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json sdk/node/libraries.mjs $(s
 	@mkdir -p sdk/node/dist
 	@find sdk/node/dist -name '*.js' -delete -o -name '*.d.ts' -delete
 	cd sdk/node && npm run --silent build
+
+$(CONSOLE): console/node_modules/.package-lock.json console/tsconfig.json $(wildcard console/src/* console/src/*/*) editors/graph/graph.mjs
+	cd console && npm run --silent build
 
 # In the mode of the tests and of `make run`. `make build` and `make dist` replace it by theirs.
 $(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/records crates/jobs -name '*.rs' -o -name Cargo.toml)

@@ -75,6 +75,15 @@ const bundledLibraries = () => {
   });
 };
 
+/** The libraries that the web console is bundled with. */
+const consoleLibraries = () => {
+  const { packages } = JSON.parse(text('console/package-lock.json'));
+  return Object.keys(packages[''].dependencies).map((name) => {
+    const { version, license } = packages[`node_modules/${name}`];
+    return { name, version, purl: `pkg:npm/${name}@${version}`, license, licences: [text(`console/node_modules/${name}/LICENSE`).trim()] };
+  });
+};
+
 /** Everything inside the packages that others have written: name, version, licence, package URL, checksum and texts of licences. */
 const components = (target) => {
   const checksums = new Map([...text('Cargo.lock').matchAll(/name = "(.+)"\nversion = "(.+)"\nsource = .+\nchecksum = "(.+)"/g)].map(([, name, version, sum]) => [`${name}@${version}`, sum]));
@@ -90,7 +99,7 @@ const components = (target) => {
       licences: files.sort().map((file) => readFileSync(join(folder, file), 'utf8').trim()),
     };
   });
-  return [...crates, ...bundledLibraries()].sort((a, b) => (a.purl < b.purl ? -1 : 1));
+  return [...crates, ...bundledLibraries(), ...consoleLibraries()].sort((a, b) => (a.purl < b.purl ? -1 : 1));
 };
 
 /** The list of components in CycloneDX 1.5. */

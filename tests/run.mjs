@@ -22,7 +22,7 @@ const SLOWEST = 10;
 const LONGEST_FIRST = ['cli/it', 'python'];
 /** What no clock judges has the lowest priority, and runs on the time that others leave: beside all, or beside the strict ones, which leave most. */
 const BESIDE_ALL = ['lint'];
-const BESIDE_STRICT = ['store/it, on disk', 'store/it', 'packages'];
+const BESIDE_STRICT = ['store/it, on disk', 'store/it', 'packages', 'console'];
 /** Suites that start many processes and hold them to deadlines: one at a time. */
 const ALONE = ['testkit/it', 'node', 'bun'];
 /** The same with the tightest limits, at the end. */
@@ -184,6 +184,7 @@ const suites = [
   node('examples', 'tests', ['--test-timeout=60000'], 'examples.mjs'),
   { ...node('packages', 'deploy', ['--test-timeout=180000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   { ...node('editors', 'editors', ['--test-timeout=60000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
+  { ...node('console', 'console', ['--test-timeout=600000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   ...(process.env.LINT ? [other('lint', '.', ['make', '--no-print-directory', 'lint'])] : []),
 ]
   .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))

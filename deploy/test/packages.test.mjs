@@ -167,7 +167,7 @@ test('the extension for VS Code is whole: its manifests name only files that are
 test('the list of components names what is inside, with licences, and not what only tests use', () => {
   const { components } = JSON.parse(readFileSync(packageEnding('.cdx.json'), 'utf8'));
   const names = components.map(({ name }) => name);
-  for (const name of ['tokio', 'rquickjs-core', 'signet-mdbx-sys', 'dayjs']) assert.ok(names.includes(name), name);
+  for (const name of ['tokio', 'rquickjs-core', 'signet-mdbx-sys', 'dayjs', 'preact', 'uplot']) assert.ok(names.includes(name), name);
   for (const name of ['proptest', 'forebay-testkit', 'syn']) assert.ok(!names.includes(name), name);
   for (const { name, licenses, purl } of components) assert.ok(licenses[0].expression && purl, name);
 });

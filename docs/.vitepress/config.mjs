@@ -24,7 +24,7 @@ const GROUPS = [
   { text: 'Rules', folder: 'docs/guide', pages: ['workflows.md', 'workflow-releases.md', '../../examples/workflows/README.md'] },
   { text: 'The front', folder: 'docs/guide', pages: ['authentication.md', 'policies.md', 'openapi.md', 'proxy.md', 'confinement.md', 'cluster.md'] },
   { text: 'Performance', folder: 'docs/guide', pages: ['explain.md', 'load.md', 'bench-pool.md', '../measurements.md', '../../bench/README.md'] },
-  { text: 'Operating', folder: 'docs/operating', pages: ['deploy.md', 'tls.md', 'reload.md', 'log.md', 'telemetry.md', 'scale.md', '../../SECURITY.md', 'security.md', 'asvs.md'] },
+  { text: 'Operating', folder: 'docs/operating', pages: ['../guide/console.md', 'deploy.md', 'tls.md', 'reload.md', 'log.md', 'telemetry.md', 'scale.md', '../../SECURITY.md', 'security.md', 'asvs.md'] },
   { text: 'Reference', folder: 'docs/reference', pages: ['configuration.md', 'cli.md', 'routing.md', 'javascript.md', 'python.md', 'tql.md', 'admin.md', 'metrics.md', '...'] },
   { text: 'Internals', folder: '.', pages: ['ARCHITECTURE.md', 'docs/internals/store.md', 'protocol/PROTOCOL.md', 'fuzz/README.md'] },
   { text: 'Decisions', folder: 'docs/decisions', pages: ['...'], collapsed: true },

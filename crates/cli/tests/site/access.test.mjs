@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Application } from './application.mjs';
-import { Browser, tooFaint } from './browser.mjs';
+import { Browser, tooFaint } from '../../../../tests/browser.mjs';
 
 describe('everybody', () => {
   let app;
@@ -13,7 +13,7 @@ describe('everybody', () => {
     app = new Application();
     app.run(['store', 'import', 'seed.ndjson']);
     await app.serve();
-    browser = new Browser();
+    browser = new Browser('#kinds a');
   });
   after(async () => {
     await browser?.close();

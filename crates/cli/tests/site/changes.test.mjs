@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Application } from './application.mjs';
-import { Browser } from './browser.mjs';
+import { Browser } from '../../../../tests/browser.mjs';
 
 describe('a record', () => {
   let app;
@@ -12,7 +12,7 @@ describe('a record', () => {
   before(async () => {
     app = new Application();
     await app.serve();
-    browser = new Browser();
+    browser = new Browser('#kinds a');
   });
   after(async () => {
     await browser?.close();

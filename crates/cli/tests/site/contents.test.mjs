@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Application } from './application.mjs';
-import { Browser } from './browser.mjs';
+import { Browser } from '../../../../tests/browser.mjs';
 
 /** Texts that do something where they become markup, scripts, addresses or styles. */
 const HOSTILE = [
@@ -23,7 +23,7 @@ describe('the content of records', () => {
   before(async () => {
     app = new Application();
     await app.serve();
-    browser = new Browser();
+    browser = new Browser('#kinds a');
     tab = await browser.tab();
   });
   after(async () => {

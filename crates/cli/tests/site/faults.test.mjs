@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { Application } from './application.mjs';
-import { Browser } from './browser.mjs';
+import { Browser } from '../../../../tests/browser.mjs';
 
 describe('when something goes wrong', () => {
   let app;
@@ -10,7 +10,7 @@ describe('when something goes wrong', () => {
   let tab;
 
   before(() => {
-    browser = new Browser();
+    browser = new Browser('#kinds a');
   });
   beforeEach(async () => {
     app = new Application();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Application, records } from './application.mjs';
-import { Browser } from './browser.mjs';
+import { Browser } from '../../../../tests/browser.mjs';
 
 const titles = () => [...document.querySelectorAll('tbody tr')].map((row) => row.querySelector('a').innerText);
 const showsTitles = (...wanted) => [...document.querySelectorAll('tbody tr a')].map((link) => link.innerText).join() === wanted.join();
@@ -16,7 +16,7 @@ describe('the list', () => {
     app = new Application();
     app.run(['store', 'import', 'seed.ndjson']);
     await app.serve();
-    browser = new Browser();
+    browser = new Browser('#kinds a');
   });
   after(async () => {
     await browser?.close();

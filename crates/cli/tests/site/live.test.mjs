@@ -1,7 +1,7 @@
 // The showcase's page of an event stream and WebSockets, at FOREBAY_SHOWCASE_URL, in Chromium.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Browser } from './browser.mjs';
+import { Browser } from '../../../../tests/browser.mjs';
 
 test('two visitors see the clock and each other', async () => {
   const browser = new Browser();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Application } from './application.mjs';
-import { Browser, tooFaint } from './browser.mjs';
+import { Browser, tooFaint } from '../../../../tests/browser.mjs';
 
 const CONFIG = `
 [openapi]

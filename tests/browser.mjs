@@ -27,7 +27,9 @@ export class Browser {
   #last = 0;
   #said = '';
 
-  constructor() {
+  /** `ready` selects what a page has once it can be used; {@link Tab.open} waits for it. */
+  constructor(ready = 'body') {
+    this.ready = ready;
     this.#child = spawn(
       program(),
       // Without the sandbox because tests may run as root, where Chromium has none.
@@ -114,7 +116,7 @@ export class Tab {
 
   async open(url) {
     await this.send('Page.navigate', { url });
-    await this.until('the page to be there', () => document.querySelector('#kinds a') !== null);
+    await this.until('the page to be there', (ready) => document.querySelector(ready) !== null, this.#browser.ready);
   }
 
   /** What a function says in the page. Its arguments must be JSON. */

@@ -1,1 +1,0 @@
-document.body.textContent = 'The console is not built: make sdk';
