@@ -182,7 +182,7 @@ const suites = [
   node('bench', 'bench'),
   { ...node('docs', 'docs', ['--test-timeout=120000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   node('examples', 'tests', ['--test-timeout=60000'], 'examples.mjs'),
-  { ...node('packages', 'deploy', ['--test-timeout=180000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
+  { ...node('packages', 'deploy', ['--test-timeout=600000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   { ...node('editors', 'editors', ['--test-timeout=60000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   { ...node('console', 'console', ['--test-timeout=600000']), env: { FOREBAY_BINARY: join(TARGET, 'debug/forebay') } },
   ...(process.env.LINT ? [other('lint', '.', ['make', '--no-print-directory', 'lint'])] : []),

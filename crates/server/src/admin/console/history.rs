@@ -1,4 +1,4 @@
-//! What the server did during the last hour, for the console's plots: a point every ten seconds.
+//! Counters of the last hour, for the console's plots: a point every ten seconds.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -149,7 +149,7 @@ impl Points {
     }
 
     fn json(&self) -> Value {
-        let mut told = json!({
+        let mut points = json!({
             "every_ms": EVERY.as_millis() as u64,
             "at_ms": self.at_ms,
             "server": {},
@@ -161,18 +161,18 @@ impl Points {
             let of_one = match *of {
                 "routes" | "pools" => {
                     let key = if *of == "routes" { "route" } else { "name" };
-                    let all = told[of].as_array_mut().expect("it was made above");
+                    let all = points[of].as_array_mut().expect("it was made above");
                     // Series are in the order of names.
                     if all.last().is_none_or(|last| last[key] != **name) {
                         all.push(json!({ key: name }));
                     }
                     all.last_mut().expect("one was just added")
                 }
-                of => &mut told[of],
+                of => &mut points[of],
             };
             of_one[value] = json!(series);
         }
-        told
+        points
     }
 }
 

@@ -1,8 +1,8 @@
 //! The web console: a page, and below `/console/api` what it reads and changes. Those are requests to the control socket, to targets that
 //! routes have ([`targets`]), and the history of the last hour.
 //!
-//! Who is on this machine may read, unless tokens are configured; nobody changes anything without one. A page of another site can send
-//! requests here but not read responses, and it cannot send the field that every request needs that does more than read.
+//! Clients on this machine may read, unless tokens are configured; nobody changes anything without one. A page of another site can send
+//! requests here but not read responses, and it cannot send the field that a request needs to do more than read.
 
 mod history;
 mod targets;
@@ -42,7 +42,7 @@ const SCRIPT_HEADERS: &str =
     "content-type: text/javascript; charset=utf-8\r\nx-content-type-options: nosniff\r\n";
 const STYLE_HEADERS: &str = "content-type: text/css; charset=utf-8\r\nx-content-type-options: nosniff\r\n";
 
-/// What a client may do.
+/// The rights of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Access {
     Read,
@@ -121,7 +121,7 @@ impl Console {
         targets::response(file.reply(&request.head, headers))
     }
 
-    /// What the client of this request may do.
+    /// The rights of the client that sends this request, or a response that refuses it.
     fn access(&self, head: &Head) -> Result<Access, Response> {
         let app = self.shared.front.app();
         let admin = &app.config.admin;
@@ -263,7 +263,7 @@ impl Console {
         Ok(StoreTarget::new(open, config, &Arc::new(Rules::All)))
     }
 
-    /// What answers a statement, and whether that only reads. A statement with errors does, as the target only says what they are.
+    /// The target for a statement, and whether the statement only reads. One with errors counts as reading: the target says what they are.
     fn statement(&self, request: &Request) -> Result<(TqlTarget, bool), Response> {
         let app = self.shared.front.app();
         let store = self.shared.services.store.as_ref().zip(app.config.store.as_ref());

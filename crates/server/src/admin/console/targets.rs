@@ -1,5 +1,5 @@
-//! Answers requests by targets that routes have. A target belongs to the thread of its request, so a thread of its own answers them, which
-//! no request to the routes waits for.
+//! Passes requests of the console to the targets that routes have. A target runs on the thread of its request, so these have a thread of
+//! their own, and no request to a route waits for them.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -60,11 +60,12 @@ impl Call {
     }
 }
 
-type Told = oneshot::Sender<Response>;
+/// Where the response to a call goes.
+type ResponseSender = oneshot::Sender<Response>;
 
 /// The thread that answers, started with the first request.
 #[derive(Debug, Default)]
-pub(super) struct Targets(Mutex<Option<mpsc::Sender<(Call, Told)>>>);
+pub(super) struct Targets(Mutex<Option<mpsc::Sender<(Call, ResponseSender)>>>);
 
 impl Targets {
     /// The response; dropping the future cancels the request.
@@ -79,15 +80,16 @@ impl Targets {
                 );
             }
         };
-        let (tell, told) = oneshot::channel();
-        if calls.try_send((call, tell)).is_err() {
+        let (sender, response) = oneshot::channel();
+        if calls.try_send((call, sender)).is_err() {
             return Response::problem(503, &format!("{CALLS_MAX} requests of the console wait already"));
         }
-        told.await
+        response
+            .await
             .unwrap_or_else(|_| Response::problem(500, "the request has failed; the log says why"))
     }
 
-    fn started(&self, shared: &Shared) -> io::Result<mpsc::Sender<(Call, Told)>> {
+    fn started(&self, shared: &Shared) -> io::Result<mpsc::Sender<(Call, ResponseSender)>> {
         let mut started = self.0.lock();
         if let Some(calls) = started.as_ref().filter(|calls| !calls.is_closed()) {
             return Ok(calls.clone());
@@ -111,14 +113,14 @@ impl Targets {
     }
 }
 
-async fn serve(thread: &Rc<Thread>, mut arriving: mpsc::Receiver<(Call, Told)>) {
-    while let Some((call, tell)) = arriving.recv().await {
+async fn serve(thread: &Rc<Thread>, mut arriving: mpsc::Receiver<(Call, ResponseSender)>) {
+    while let Some((call, sender)) = arriving.recv().await {
         let thread = Rc::clone(thread);
-        spawn_local(async move { answer(&thread, call, tell).await });
+        spawn_local(async move { answer(&thread, call, sender).await });
     }
 }
 
-async fn answer(thread: &Rc<Thread>, call: Call, tell: Told) {
+async fn answer(thread: &Rc<Thread>, call: Call, sender: ResponseSender) {
     let Call {
         target,
         rest,
@@ -147,7 +149,7 @@ async fn answer(thread: &Rc<Thread>, call: Call, tell: Told) {
     };
     let mut client = Reader {
         body,
-        tell,
+        sender,
         limit: None,
     };
     let answered = match target.answer(&request, &mut client).await {
@@ -155,11 +157,11 @@ async fn answer(thread: &Rc<Thread>, call: Call, tell: Told) {
         Err(end) => Err(end),
     };
     match answered {
-        Ok(response) => drop(client.tell.send(response)),
+        Ok(response) => drop(client.sender.send(response)),
         Err(End::Refused(refusal)) => {
             refusal.log(request.id);
-            let told = Response::problem(refusal.status(), &refusal.to_string());
-            drop(client.tell.send(told));
+            let problem = Response::problem(refusal.status(), &refusal.to_string());
+            drop(client.sender.send(problem));
         }
         Err(End::Gone) => {}
     }
@@ -222,7 +224,7 @@ pub(super) fn response(reply: Result<Reply<'_>, Refusal>) -> Response {
 /// The client as a target sees it: its body is in memory, and it waits until the connection ends.
 struct Reader {
     body: Vec<u8>,
-    tell: Told,
+    sender: ResponseSender,
     /// The limit that is waited for.
     limit: Option<(Instant, Pin<Box<Sleep>>)>,
 }
@@ -264,7 +266,7 @@ impl Client for Reader {
     fn begin_tunnel(&mut self) {}
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.tell.poll_closed(cx)
+        self.sender.poll_closed(cx)
     }
 
     fn poll_limit(&mut self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
