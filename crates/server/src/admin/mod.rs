@@ -71,7 +71,7 @@ impl Service for Admin {
     }
 
     fn ends_with_client(&self, request: &Request) -> bool {
-        Console::ends_with_client(&request.path)
+        Console::ends_with_client(request)
     }
 
     async fn answer(&self, request: Request) -> Response {

@@ -90,10 +90,11 @@ impl Console {
         }
     }
 
-    /// Whether a request is cancelled when its client disconnects.
-    pub(super) fn ends_with_client(path: &str) -> bool {
-        path.strip_prefix(API)
-            .is_some_and(|path| !path.starts_with("logs"))
+    /// Whether a request is cancelled when its client disconnects. Orders such as a reload are carried out whole.
+    pub(super) fn ends_with_client(request: &Request) -> bool {
+        let path = request.path.strip_prefix(API).unwrap_or_default();
+        let first = path.split('/').next().unwrap_or_default();
+        ["store", "changes", "tql", "workflows", "profiles"].contains(&first)
     }
 
     pub(super) async fn answer(&self, mut request: Request) -> Response {

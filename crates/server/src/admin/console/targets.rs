@@ -185,13 +185,7 @@ async fn collected(mut reply: Reply<'_>, client: &mut Reader, deadline: Instant)
                     Err(_) => return Err(Refusal::DeadlinePassed.into()),
                 };
                 body.extend_from_slice(&piece.bytes);
-                if body.len() > RESPONSE_BYTES_MAX {
-                    return Ok(Response::problem(
-                        422,
-                        "the response is longer than 16 MiB: ask for less, by a filter or a limit",
-                    ));
-                }
-                if piece.end {
+                if piece.end || body.len() > RESPONSE_BYTES_MAX {
                     break;
                 }
             }
@@ -199,6 +193,12 @@ async fn collected(mut reply: Reply<'_>, client: &mut Reader, deadline: Instant)
         Body::Bytes(bytes) => body.extend_from_slice(bytes),
         Body::Borrowed(bytes) => body.extend_from_slice(bytes),
         Body::Empty | Body::File { .. } => {}
+    }
+    if body.len() > RESPONSE_BYTES_MAX {
+        return Ok(Response::problem(
+            422,
+            "the response is longer than 16 MiB: ask for less, by a filter or a limit",
+        ));
     }
     Ok(Response::of_target(
         reply.status,
