@@ -20,9 +20,11 @@ const CORES = availableParallelism();
 const SLOWEST = 10;
 /** Longest first, so that no core is left alone with one of them; the others follow in any order. */
 const LONGEST_FIRST = ['cli/it', 'python'];
-/** What no clock judges has the lowest priority, and runs on the time that others leave: beside all, or beside the strict ones, which leave most. */
+/** Suites that no clock judges have the lowest priority, and run on the CPU time that others leave: beside all, beside those that run alone, or beside the strict ones. */
 const BESIDE_ALL = ['lint'];
-const BESIDE_STRICT = ['store/it, on disk', 'store/it', 'packages', 'console'];
+const BESIDE_ALONE = ['pool/lib', 'store/it'];
+const BESIDE_STRICT = ['store/it, on disk', 'packages', 'console'];
+const BESIDE = [...BESIDE_ALL, ...BESIDE_ALONE, ...BESIDE_STRICT];
 /** Suites that start many processes and hold them to deadlines: one at a time. */
 const ALONE = ['testkit/it', 'node', 'bun'];
 /** The same with the tightest limits, at the end. */
@@ -152,7 +154,7 @@ const finish = async (suite) => {
     suite.tests.push({ name: `${suite.name}: ${name}`, seconds });
     if (!passed) suite.failures.push({ name, output });
   };
-  const command = [...BESIDE_ALL, ...BESIDE_STRICT].includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
+  const command = BESIDE.includes(suite.name) ? ['nice', '-n', '19', ...suite.command] : suite.command;
   const { code, errors } = await run(command, { ...suite, onLine: (line) => suite.read(line, suite) });
   const used = cpu() - counted;
   counted += used;
@@ -190,12 +192,13 @@ const suites = [
   .filter(({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)))
   .sort((a, b) => rank(a) - rank(b));
 const named = (names) => names.flatMap((wanted) => suites.filter(({ name }) => name === wanted));
-const queue = suites.filter(({ name }) => ![...ALONE, ...STRICT, ...BESIDE_ALL, ...BESIDE_STRICT].includes(name));
+const queue = suites.filter(({ name }) => ![...ALONE, ...STRICT, ...BESIDE].includes(name));
 const oneByOne = async (queue) => {
   for (let next = queue.shift(); next; next = queue.shift()) await finish(next);
 };
 const beside = named(BESIDE_ALL).map(finish);
 await Promise.all(Array.from({ length: CORES }, () => oneByOne(queue)));
+beside.push(oneByOne(named(BESIDE_ALONE)));
 await oneByOne(named(ALONE));
 beside.push(...named(BESIDE_STRICT).map(finish));
 await oneByOne(named(STRICT));
