@@ -288,6 +288,7 @@ describe('console', () => {
 
   test('what a server does not have is said, with what to do', async () => {
     const bare = new Server({ bare: true });
+    after(() => bare.remove());
     await bare.start();
     const other = await browser.tab();
     await other.open(`${bare.admin}/console/`);
@@ -300,7 +301,6 @@ describe('console', () => {
     assert.deepEqual(other.complaints, []);
     await other.send('Page.close');
     await tab.send('Page.bringToFront');
-    await bare.remove();
   });
 
   test('everything is reached by keys', async () => {
