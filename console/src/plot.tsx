@@ -67,7 +67,7 @@ export function Plot({ title, at, series, write, binary = false }: PlotProps): J
         scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
         axes: [
           { ...axis, grid: { show: false }, size: 22, space: 70, values: (_, splits, __, ___, step) => splits.map((ms) => clock(ms).slice(-8, step < MINUTE_MS ? undefined : -3)) },
-          { ...axis, size: 62, space: 34, ...(binary && { incrs: BINARY }), values: (_, splits) => splits.map((value) => writer.current(value)) },
+          { ...axis, size: 72, space: 34, ...(binary && { incrs: BINARY }), values: (_, splits) => splits.map((value) => writer.current(value)) },
         ],
         series: [{}, ...series.map(({ name }, place) => ({ label: name, stroke: lines[place] ?? '', width: 1.5, points: { show: false }, ...(place === 0 && { fill: (lines[0] ?? '').replace('rgb(', 'rgba(').replace(')', ', 0.08)') }) }))],
         hooks: { setCursor: [({ cursor }) => setIndex(cursor.idx ?? null)] },

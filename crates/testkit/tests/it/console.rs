@@ -274,7 +274,18 @@ fn statements_that_change_something_need_the_token_and_others_do_not() {
     );
     assert_eq!(found.json()["results"], json!(["Ada"]));
     let wrong = ask(&mut client, "", "{\"were\":1}");
-    assert_ne!(wrong.status, 403, "{}", wrong.text());
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+    let torn = send(
+        &mut client,
+        "POST",
+        "/console/api/tql",
+        "forebay-console: 1\r\n",
+        "select\n\"",
+    );
+    assert_eq!(
+        (&torn.json()["line"], &torn.json()["title"]),
+        (&json!(2), &json!("Bad Request"))
+    );
 }
 
 #[test]

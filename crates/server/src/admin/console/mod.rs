@@ -119,7 +119,8 @@ impl Console {
             Some(_) => return Response::problem(404, "the console is one page, /console/"),
             None => return Response::redirect(PAGE),
         };
-        targets::response(file.reply(&request.head, headers))
+        let reply = file.reply(&request.head, headers);
+        targets::response(reply.unwrap_or_else(|refusal| refusal.reply("")))
     }
 
     /// The rights of the client that sends this request, or a response that refuses it.

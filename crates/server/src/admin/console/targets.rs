@@ -160,7 +160,7 @@ async fn answer(thread: &Rc<Thread>, call: Call, sender: ResponseSender) {
         Ok(response) => drop(client.sender.send(response)),
         Err(End::Refused(refusal)) => {
             refusal.log(request.id);
-            let problem = Response::problem(refusal.status(), &refusal.to_string());
+            let problem = response(refusal.reply(request.id));
             drop(client.sender.send(problem));
         }
         Err(End::Gone) => {}
@@ -207,18 +207,13 @@ async fn collected(mut reply: Reply<'_>, client: &mut Reader, deadline: Instant)
     ))
 }
 
-/// The response of a target that answers at once, without a thread.
-pub(super) fn response(reply: Result<Reply<'_>, Refusal>) -> Response {
-    match reply {
-        Ok(reply) => {
-            let body = match reply.body {
-                Body::Bytes(bytes) => bytes.to_vec(),
-                _ => Vec::new(),
-            };
-            Response::of_target(reply.status, reply.headers.into_owned(), body)
-        }
-        Err(refusal) => Response::problem(refusal.status(), &refusal.to_string()),
-    }
+/// A response whose body is in memory.
+pub(super) fn response(reply: Reply<'_>) -> Response {
+    let body = match reply.body {
+        Body::Bytes(bytes) => bytes.to_vec(),
+        _ => Vec::new(),
+    };
+    Response::of_target(reply.status, reply.headers.into_owned(), body)
 }
 
 /// The client as a target sees it: its body is in memory, and it waits until the connection ends.
