@@ -1,4 +1,4 @@
-//! Embeds the SDKs into the binary: the JavaScript SDK as built by `make sdk`, and the Python sources in a folder `python`. FOREBAY_ADDON names
+//! Embeds the SDKs into the binary: the JavaScript SDK as built by `make sdk`, and the Python sources in a folder `python`. `FOREBAY_ADDON` names
 //! another addon than that of this machine, for a binary that is built for another system.
 
 use std::{
