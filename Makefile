@@ -120,7 +120,7 @@ export FOREBAY_ADDON := $(CURDIR)/target/$(TARGET)/dist/forebay.node
 endif
 # An addon is loaded by a Node that has musl as a shared library. musl-gcc does not look for the unwinder of GCC, which both have.
 ifneq ($(findstring musl,$(TARGET)),)
-ADDON_FLAGS := RUSTFLAGS='-Ctarget-feature=-crt-static -Clink-arg=-L$(CURDIR)/target/$(TARGET)'
+ADDON_FLAGS := CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc RUSTFLAGS='-Ctarget-feature=-crt-static -Clink-arg=-L$(CURDIR)/target/$(TARGET)'
 endif
 
 dist: $(SDK_SCRIPTS) $(CONSOLE)
