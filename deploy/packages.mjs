@@ -33,6 +33,8 @@ const run = (program, args, options = {}) => {
   }
 };
 const text = (file) => readFileSync(join(ROOT, file), 'utf8');
+/** What README.md and the documentation lead to: the pages, the examples, and files to start from. */
+const documentation = () => run('git', ['ls-files', '-z', '--', 'LICENSE', '*.md', 'docs', 'examples', 'deploy', 'protocol', ':!crates', ':!editors', ':!docs/test', ':!docs/package*', ':!examples/test', ':!deploy/test'], { cwd: ROOT }).split('\0').filter(Boolean);
 const json = (value) => `${JSON.stringify(value, null, 2)}\n`;
 
 /** The system of a binary, with the newest version of glibc that it and the addon ask for. */
@@ -237,10 +239,11 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
 
     const folder = `forebay-${version}-${platform.node}`;
     put(`archive/${folder}/forebay`, program, 0o755);
-    const files = { LICENSE: licence, 'LICENSES-OTHERS': others, 'README.md': text('README.md'), 'forebay.toml': example, 'forebay.schema.json': schema, 'forebay.cdx.json': bom };
+    const files = { 'LICENSES-OTHERS': others, 'forebay.toml': example, 'forebay.schema.json': schema, 'forebay.cdx.json': bom };
     for (const [file, content] of Object.entries(files)) put(`archive/${folder}/${file}`, content);
     for (const unit of ['forebay.service', 'forebay.socket']) put(`archive/${folder}/${unit}`, text(`deploy/${unit}`));
     for (const [file, content] of Object.entries(completions)) put(`archive/${folder}/completions/${file}`, content);
+    for (const file of documentation()) put(`archive/${folder}/${file}`, readFileSync(join(ROOT, file)));
     archive('archive', folder, `${folder}.tar.gz`);
     writeFileSync(join(to, `forebay-${version}.cdx.json`), bom);
 
@@ -253,6 +256,7 @@ export const makePackages = (binary, to, { fast = false } = {}) => {
       put('debian/etc/forebay/forebay.toml', example);
       put('debian/usr/share/forebay/forebay.schema.json', schema);
       put('debian/usr/share/doc/forebay/copyright', `Forebay: ${HOME}\n\n${licence}\n${'='.repeat(100)}\n\nLibraries inside:\n\n${others}`);
+      for (const file of documentation()) put(`debian/usr/share/doc/forebay/${file}`, readFileSync(join(ROOT, file)));
       put('debian/usr/share/bash-completion/completions/forebay', completions['forebay.bash']);
       put('debian/usr/share/zsh/vendor-completions/_forebay', completions._forebay);
       put('debian/usr/share/fish/vendor_completions.d/forebay.fish', completions['forebay.fish']);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -78,9 +78,20 @@ test('the archive has a binary that serves a new application, and what belongs t
   for (const file of ['LICENSE', 'LICENSES-OTHERS', 'README.md']) assert.ok(readFileSync(join(cwd, file)).length > 0, file);
 });
 
+test('the documentation in the archive has everything that its first pages lead to', async () => {
+  const cwd = folder('documentation');
+  await run('tar', ['--extract', '--strip-components=1', `--file=${packageEnding('linux-x64.tar.gz')}`], { cwd });
+  const pages = ['README.md', 'docs/README.md', ...globSync('{docs/{tutorial,guide,operating},examples/*}/*.md', { cwd })];
+  assert.ok(pages.length > 40, `${pages.length} pages`);
+  for (const page of pages) {
+    const links = [...readFileSync(join(cwd, page), 'utf8').matchAll(/\]\(([^)#\s:]+)(?:#[^)]*)?\)/g)];
+    assert.deepEqual(links.map(([, link]) => link).filter((link) => !existsSync(join(cwd, dirname(page), link))), [], page);
+  }
+});
+
 test('the npm packages bring the command, the SDK and its native part, without a registry', async () => {
   const cwd = folder('npm');
-  await run('npm', ['install', '--no-audit', '--no-fund', packageEnding(`/forebay-${VERSION}.tgz`), packageEnding(`/forebay-linux-x64-${VERSION}.tgz`)], { cwd });
+  await run('npm', ['install', '--offline', packageEnding(`/forebay-${VERSION}.tgz`), packageEnding(`/forebay-linux-x64-${VERSION}.tgz`)], { cwd });
   assert.match(await run('npx', ['--no', 'forebay', 'version'], { cwd }), new RegExp(`^forebay ${VERSION}`));
   await serveNewApplication(join(cwd, 'node_modules/.bin/forebay'), cwd);
   const program = "import { router } from 'forebay'; import { open } from 'forebay/store'; const s = open('store'); s.set('Person', 7, { name: 'Ada' }); console.log(typeof router, s.get('Person', 7).name)";

@@ -100,7 +100,7 @@ const link = (cwd, from, to) => {
 
 /** Commands that would fetch from the internet, or need more than the packages of Forebay, and what takes their place. */
 const PROVIDED = new Map([
-  ['npm install ~/packages/forebay-*.tgz', PACKAGES === undefined && ((cwd) => link(cwd, join(ROOT, 'sdk/node'), 'node_modules/forebay'))],
+  ['npm install --offline ~/packages/forebay-*.tgz', PACKAGES === undefined && ((cwd) => link(cwd, join(ROOT, 'sdk/node'), 'node_modules/forebay'))],
   ['npm install express', (cwd) => link(cwd, join(ROOT, 'crates/testkit/applications/node_modules'), 'node_modules')],
   ['python3 -m venv .venv', () => {}],
   ['.venv/bin/pip install fastapi', (cwd) => link(cwd, join(ROOT, 'sdk/python/tests/.venv'), '.venv')],

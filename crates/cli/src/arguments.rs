@@ -30,7 +30,9 @@ Exit codes:
   130  `load`: Ctrl-C was pressed twice
 
 Start with:
-  forebay new app && cd app && forebay serve";
+  forebay new app && cd app && forebay serve
+Then:
+  forebay COMMAND --help has an example of each option; the package's docs/README.md leads to the tutorials";
 
 /// An application server in one binary: routes answered from memory, files, an embedded store, scripts inside the server, and supervised worker processes.
 #[derive(Debug, Parser)]
@@ -42,12 +44,12 @@ pub(crate) struct CliArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    New(new::NewArgs),
     Serve(serve::ServeArgs),
-    Work(work::WorkArgs),
     Check(check::CheckArgs),
+    Work(work::WorkArgs),
     #[command(name = "openapi")]
     OpenApi(openapi::OpenApiArgs),
-    New(new::NewArgs),
     Load(Box<load::LoadArgs>),
     Bench(bench::BenchArgs),
     Explain(explain::ExplainArgs),

@@ -120,14 +120,22 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             io::ErrorKind::AddrInUse => {
                 Some("another address with `--listen HOST:PORT`; port 0 lets the system choose a free one")
             }
-            io::ErrorKind::PermissionDenied => Some("a port above 1023 with `--listen HOST:PORT`"),
+            io::ErrorKind::PermissionDenied => Some(
+                "a port above 1023 with `--listen HOST:PORT`; for a lower one `AmbientCapabilities=CAP_NET_BIND_SERVICE` in the unit of systemd, or as root with `server.user`",
+            ),
             _ => None,
         };
     }
     if let Some(SocketError::Admin { source, .. } | SocketError::Control { source, .. }) = of_socket {
-        return (source.kind() == io::ErrorKind::AddrInUse).then_some(
-            "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
-        );
+        return match source.kind() {
+            io::ErrorKind::AddrInUse => Some(
+                "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
+            ),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some(
+                "`socket` under [admin] in a folder in which the server may write, as `/var/lib/forebay/forebay.sock`",
+            ),
+            _ => None,
+        };
     }
     if let Some(ProfileError::NoTraffic { .. }) = error.downcast_ref() {
         return Some("`--load URL` sends requests meanwhile; or `forebay load URL` in another terminal");
@@ -171,6 +179,11 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         _ => {}
     }
     match error.downcast_ref() {
+        Some(ControlError::Unreachable { source, .. })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Some("the same as the user of the server, or as root")
+        }
         Some(ControlError::Unreachable { .. }) => {
             Some("`forebay serve` in another terminal; `-c FILE` or `--socket FILE` for a server elsewhere")
         }
@@ -181,5 +194,39 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         }
         Some(ControlError::Off { .. }) => Some("`socket = \"forebay.sock\"` under [admin], and a restart"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(error: impl Into<anyhow::Error>) -> &'static str {
+        next_step(&error.into()).expect("there is a next step")
+    }
+
+    #[test]
+    fn a_server_that_may_not_listen_or_write_is_told_who_may() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let of_sockets = |error: SocketError| step(StartError::Sockets(error));
+        let listen = "0.0.0.0:80".parse().expect("it is an address");
+        let port = of_sockets(SocketError::Listen {
+            listen,
+            source: denied(),
+        });
+        assert!(
+            port.contains("CAP_NET_BIND_SERVICE") && port.contains("server.user"),
+            "{port}"
+        );
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            let socket = "/srv/forebay/forebay.sock".into();
+            let source = kind.into();
+            let control = of_sockets(SocketError::Control { socket, source });
+            assert!(control.contains("`socket` under [admin]"), "{control}");
+        }
+        let socket = "/var/lib/forebay/forebay.sock".into();
+        let source = denied();
+        let other = step(ControlError::Unreachable { socket, source });
+        assert!(other.contains("as the user of the server"), "{other}");
     }
 }

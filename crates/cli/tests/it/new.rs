@@ -2,7 +2,7 @@ use std::{os::unix::fs::symlink, process::Command};
 
 use forebay_testkit::Folder;
 
-use crate::run::{Serving, node, run, workspace};
+use crate::run::{Serving, ended, forebay, node, run, workspace};
 
 #[test]
 fn a_new_folder_checks_and_serves_at_once() {
@@ -64,6 +64,45 @@ fn the_folder_one_is_in_will_do_when_it_is_empty() {
 }
 
 #[test]
+fn whoever_has_the_command_from_npx_is_told_to_go_on_with_it() {
+    let folder = Folder::new();
+    let mut command = forebay(folder.path(), &["new", "app"]);
+    let ended = ended(&command.env("npm_command", "exec").output().unwrap());
+    assert!(
+        ended.out.ends_with("next: cd app && npx forebay serve\n"),
+        "{}",
+        ended.out
+    );
+}
+
+#[test]
+fn a_new_folder_in_python_serves_and_passes_its_test() {
+    let folder = Folder::new();
+    let made = run(folder.path(), &["new", "app", "--template", "python"]);
+    assert_eq!((made.code, made.err.as_str()), (0, ""));
+    let app = folder.path().join("app");
+    assert_eq!(run(&app, &["check"]).code, 0);
+    let serving = Serving::start(&app, &[]);
+    assert_eq!(serving.get("/hello/ada").text(), "{\"hello\":\"ada\"}");
+    let mut client = serving.connect();
+    client.post("/sum", b"[1, 2, 3]");
+    assert_eq!(client.response().text(), "{\"sum\":6}");
+    client.post("/sum", b"[\"a\"]");
+    assert_eq!(client.response().status, 400);
+
+    // In place of `pip install`.
+    let python = workspace().join("examples/showcase/.venv/bin/python");
+    let mut tests = Command::new(python);
+    tests
+        .args(["-m", "unittest"])
+        .current_dir(&app)
+        .env("PYTHONPATH", workspace().join("sdk/python"));
+    let output = tests.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("Ran 2 tests"), "{text}");
+}
+
+#[test]
 fn the_templates_are_listed_with_what_they_are() {
     let folder = Folder::new();
     let ended = run(folder.path(), &["new", "--list"]);
@@ -73,7 +112,7 @@ fn the_templates_are_listed_with_what_they_are() {
         .lines()
         .filter_map(|line| line.split(' ').next())
         .collect();
-    assert_eq!(names, ["api", "typescript", "records"]);
+    assert_eq!(names, ["api", "typescript", "python", "records"]);
 }
 
 #[test]
@@ -219,7 +258,7 @@ fn kinds_that_cannot_be_are_a_wrong_command_line() {
     let unknown = run(folder.path(), &["new", "app", "--template", "blog"]);
     assert_eq!(unknown.code, 2);
     assert!(
-        unknown.err.contains("api, typescript, records"),
+        unknown.err.contains("api, typescript, python, records"),
         "{}",
         unknown.err
     );

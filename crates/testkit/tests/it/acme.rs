@@ -642,7 +642,7 @@ fn the_guide_leads_from_an_empty_folder_to_https() {
         ("0.0.0.0:80", format!("127.0.0.1:{http}")),
         ("0.0.0.0:443", format!("127.0.0.1:{tls}")),
         ("agree_to_terms = true", authority),
-        ("[log]", "[admin]\nlisten = \"off\"\n[log]".to_owned()),
+        ("[admin]\n", "[admin]\nlisten = \"off\"\n".to_owned()),
     ] {
         assert!(config.contains(guide), "{guide}");
         config = config.replace(guide, &test);

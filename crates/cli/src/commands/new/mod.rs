@@ -68,7 +68,13 @@ pub(crate) fn run(arguments: &NewArgs) -> anyhow::Result<()> {
     } else {
         format!("cd {} && ", folder.display())
     };
-    output::line(&format!("next: {enter}forebay serve"))?;
+    // npm's `npx` says so; there is no `forebay` in the PATH of whoever used it.
+    let npx = if std::env::var_os("npm_command").is_some_and(|command| command == "exec") {
+        "npx "
+    } else {
+        ""
+    };
+    output::line(&format!("next: {enter}{npx}forebay serve"))?;
     Ok(())
 }
 

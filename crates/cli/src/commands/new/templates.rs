@@ -5,10 +5,12 @@ use super::kinds::Kinds;
 /// A starting point for applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Template {
-    /// A handler that worker processes run
+    /// A handler in JavaScript that worker processes run
     Api,
     /// A handler in TypeScript that keeps notes in the store, with a test
     Typescript,
+    /// A handler in Python, with a test
+    Python,
     /// Records of kinds: a controller inside the server, and a page to look at them and edit them
     Records,
 }
@@ -38,6 +40,14 @@ const TYPESCRIPT: Files = &[
     ("package.json", scaffold!("typescript/package.json")),
     ("README.md", scaffold!("typescript/README.md")),
     (".gitignore", scaffold!("gitignore")),
+];
+
+const PYTHON: Files = &[
+    ("forebay.toml", scaffold!("python/forebay.toml")),
+    ("api.py", scaffold!("python/api.py")),
+    ("test_api.py", scaffold!("python/test_api.py")),
+    ("README.md", scaffold!("python/README.md")),
+    (".gitignore", scaffold!("python/gitignore")),
 ];
 
 const RECORDS: Files = &[
@@ -87,6 +97,7 @@ impl Template {
         match self {
             Self::Api => unchanged(API),
             Self::Typescript => unchanged(TYPESCRIPT),
+            Self::Python => unchanged(PYTHON),
             Self::Records => {
                 let seed = kinds.seed();
                 let about_seed = if seed.is_empty() { "" } else { SEED };
