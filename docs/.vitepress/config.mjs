@@ -11,8 +11,8 @@ const SOURCES = 'https://github.com/forebay/forebay/blob/main/';
 
 /** Pages in the order of the sidebar. A name without a folder is in the folder of its group; those after `...` come by name. */
 const GROUPS = [
-  { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/guide/editor.md', 'docs/guide/choose.md', 'docs/guide/internet.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
-  { text: 'Tutorials', folder: 'docs/tutorial', pages: ['five-minutes.md', 'pool.md', 'applications.md', 'store.md', 'records.md', 'sql.md', 'rules.md'] },
+  { text: 'Start', folder: '.', pages: ['README.md', 'docs/guide/install.md', 'docs/tutorial/five-minutes.md', 'docs/guide/internet.md', 'docs/guide/choose.md', 'docs/guide/editor.md', 'examples/showcase/README.md', 'CHANGELOG.md'] },
+  { text: 'Tutorials', folder: 'docs/tutorial', pages: ['pool.md', 'applications.md', 'store.md', 'records.md', 'sql.md', 'rules.md'] },
   { text: 'Applications', folder: 'examples', pages: ['shop/README.md', 'api/README.md', 'decisions/README.md'] },
   {
     text: 'Handlers',

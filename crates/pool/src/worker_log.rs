@@ -118,6 +118,14 @@ pub(crate) fn shortened(text: &str) -> &str {
     &text[..end]
 }
 
+/// What a stack says beyond its error's message, when it begins with that as those of JavaScript do.
+pub(crate) fn without_cause<'a>(stack: &'a str, cause: &str) -> &'a str {
+    match stack.split_once(cause) {
+        Some((kind, calls)) if !kind.contains('\n') => calls.trim_start_matches('\n'),
+        _ => stack,
+    }
+}
+
 /// Gathers lines into records: a traceback of Python is one, and so is a line with the indented ones that follow it, such as the stack of
 /// an error of JavaScript.
 #[derive(Debug, Default)]
@@ -321,6 +329,18 @@ mod tests {
                 .iter()
                 .all(|record| record.len() <= RECORD_BYTES_MAX)
         );
+    }
+
+    #[test]
+    fn a_stack_does_not_repeat_the_message_before_it() {
+        let calls = "    at a (b.js:1:2)";
+        for begin in ["", "TypeError: ", "Error [ERR_MODULE_NOT_FOUND]: "] {
+            let stack = format!("{begin}no x\n{calls}");
+            assert_eq!(without_cause(&stack, "no x"), calls);
+        }
+        let traceback = "Traceback (most recent call last):\n  File \"a\", line 1\nKeyError: 'x'";
+        assert_eq!(without_cause(traceback, "KeyError: 'x'"), traceback);
+        assert_eq!(without_cause("at a", "no x"), "at a");
     }
 
     #[test]

@@ -64,6 +64,12 @@ class Client:
     """Calls the handlers of an app, one request at a time. The start hooks run before the first."""
 
     def __init__(self, app: App) -> None:
+        if not isinstance(app, App):
+            found = f"{type(app).__module__}.{type(app).__qualname__}"
+            raise TypeError(
+                f"testing() calls the handlers of a forebay.App, and this is a {found}: test an application of another framework with that framework's "
+                "client, such as app.test_client() of Flask and fastapi.testclient.TestClient"
+            )
         self._app = app
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._started = False

@@ -206,3 +206,10 @@ class AnswerTest(unittest.TestCase):
             with self.assertRaisesRegex(AttributeError, "ctx.state has no 'nothing'"):
                 client.state.nothing
         self.assertEqual(ended, [True])
+
+    def test_an_application_of_a_framework_is_not_taken_for_an_app(self):
+        def application(environ, start_response):
+            raise AssertionError("it is not called")
+
+        with self.assertRaisesRegex(TypeError, r"forebay\.App, and this is a builtins\.function: .+fastapi\.testclient\.TestClient"):
+            testing(application)

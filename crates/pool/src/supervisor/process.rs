@@ -472,7 +472,9 @@ fn conclude(
         error => error.to_string(),
     };
     let stack = match &error {
-        HandshakeError::Failed { stack, .. } => Some(worker_log::shortened(stack)),
+        HandshakeError::Failed { stack, .. } => {
+            Some(worker_log::shortened(worker_log::without_cause(stack, &cause)))
+        }
         _ => None,
     };
     let words = Some(process.last_words()).filter(|words| !words.is_empty());
