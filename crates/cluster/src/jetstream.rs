@@ -27,17 +27,18 @@ use async_nats::{
         self, Context, ErrorCode,
         consumer::{AckPolicy, PullConsumer, pull},
         context::{
-            ContextBuilder, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind,
+            ContextBuilder, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind, PublishError,
+            PublishErrorKind,
         },
         message::{PublishMessage, StreamMessage},
-        stream::{Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, Stream},
+        stream::{Config, DiscardPolicy, LastRawMessageErrorKind, RawMessageError, RetentionPolicy, Stream},
     },
 };
 use bytes::Bytes;
 use forebay_jobs::{Content, Job, JobError, QueueLimits, name_hash};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 
 use crate::connection::State;
 
@@ -258,9 +259,16 @@ impl JetStream {
         if let Some(ttl) = ttl {
             message = message.ttl(ttl.max(Duration::from_secs(1)));
         }
-        let published = match context.send_publish(subject, message).await {
-            Ok(published) => published.await,
-            Err(error) => Err(error),
+        let mut patience = Patience::new();
+        let published = loop {
+            let published = match context.send_publish(subject.clone(), message.clone()).await {
+                Ok(published) => published.await,
+                Err(error) => Err(error),
+            };
+            match &published {
+                Err(error) if of_server(error).is_some_and(is_temporary) && patience.wait().await => {}
+                _ => break published,
+            }
         };
         match published {
             Ok(published) => Ok(Some(published.sequence)),
@@ -277,9 +285,6 @@ impl JetStream {
                     "the servers have not stored the job within {TIMEOUT:?}: too few of them may be there"
                 ))),
                 _ => {
-                    let of_server = error
-                        .source()
-                        .and_then(|source| source.downcast_ref::<jetstream::Error>());
                     let is_full = |code| {
                         matches!(
                             code,
@@ -288,7 +293,7 @@ impl JetStream {
                                 | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
                         )
                     };
-                    match of_server {
+                    match of_server(&error) {
                         // Another message of the subject is being stored, or has been.
                         Some(error)
                             if error.error_code() == ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT =>
@@ -325,8 +330,13 @@ impl JetStream {
         stream: &Stream<()>,
         subject: &str,
     ) -> Result<Option<StreamMessage>, JobError> {
-        let found = stream.get_last_raw_message_by_subject(subject).await;
-        self.found(found)
+        let mut patience = Patience::new();
+        loop {
+            let found = stream.get_last_raw_message_by_subject(subject).await;
+            if !is_refused_for_now(&found) || !patience.wait().await {
+                return self.found(found);
+            }
+        }
     }
 
     /// The first message of a work queue from this number on.
@@ -336,13 +346,19 @@ impl JetStream {
         sequence: u64,
     ) -> Result<Option<StreamMessage>, JobError> {
         let all = format!("{}.*", queue.subject);
-        let builder = queue.stream.raw_message_builder().sequence(sequence);
-        self.found(builder.next_by_subject(all).send().await)
+        let mut patience = Patience::new();
+        loop {
+            let builder = queue.stream.raw_message_builder().sequence(sequence);
+            let found = builder.next_by_subject(all.clone()).send().await;
+            if !is_refused_for_now(&found) || !patience.wait().await {
+                return self.found(found);
+            }
+        }
     }
 
     fn found(
         &self,
-        found: Result<StreamMessage, jetstream::stream::RawMessageError>,
+        found: Result<StreamMessage, RawMessageError>,
     ) -> Result<Option<StreamMessage>, JobError> {
         match found {
             Ok(message) => Ok(Some(message)),
@@ -358,6 +374,47 @@ impl JetStream {
             Err(error) => Err(self.unavailable(error)),
         }
     }
+}
+
+/// Waits between attempts at what JetStream refuses for the moment, [`TIMEOUT`] in all. Nothing of a request that is refused so has been done.
+struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self {
+            until: Instant::now() + TIMEOUT,
+            pause: Duration::from_millis(20),
+        }
+    }
+
+    /// Waits a little, each time longer; `false` once no time is left.
+    async fn wait(&mut self) -> bool {
+        let next = Instant::now() + self.pause;
+        if next >= self.until {
+            return false;
+        }
+        tokio::time::sleep_until(next).await;
+        self.pause = (2 * self.pause).min(Duration::from_millis(320));
+        true
+    }
+}
+
+/// The error with which a server has answered, if one has.
+fn of_server(error: &PublishError) -> Option<&jetstream::Error> {
+    error.source()?.downcast_ref()
+}
+
+/// Whether the servers are choosing a leader.
+fn is_temporary(error: &jetstream::Error) -> bool {
+    error.error_code() == ErrorCode::CLUSTER_NOT_AVAILABLE
+}
+
+fn is_refused_for_now<T>(read: &Result<T, RawMessageError>) -> bool {
+    let Err(error) = read else { return false };
+    matches!(error.kind(), LastRawMessageErrorKind::JetStream(error) if is_temporary(&error))
 }
 
 /// The job in the header of a message.
