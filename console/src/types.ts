@@ -7,7 +7,6 @@ export interface Session {
   /** Whether tokens are configured, so that another one could be entered. */
   tokens: boolean;
   store: boolean;
-  records: boolean;
   workflows: boolean;
   jobs: boolean;
 }

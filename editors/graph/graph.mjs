@@ -220,7 +220,7 @@ export const draw = (graph, problems = {}) => {
     const { label, kind } = byId.get(id);
     const problem = Object.hasOwn(problems, id) ? problems[id] : undefined;
     const about = escape(problem ? `${problem.severity}: ${problem.message}` : `${kind} ${id}`);
-    return `<g class="node ${problem?.severity ?? ''}" data-id="${escape(id)}" tabindex="0" role="button" aria-label="${escape(label)}, ${about}" transform="translate(${x} ${y})"><title>${about}</title><rect width="${width}" height="${height}" rx="6"/><text x="${width / 2}" y="19">${escape(shorten(label))}</text><text class="kind" x="${width / 2}" y="35">${escape(shorten(kind))}</text></g>`;
+    return `<g class="node ${problem?.severity ?? ''}" data-id="${escape(id)}" tabindex="0" role="button" aria-label="${escape(label)}, ${about}" transform="translate(${x} ${y})"><title>${about}</title><rect width="${width}" height="${height}" rx="6"/><text x="${width / 2}" y="19">${escape(shorten(label))}</text> <text class="kind" x="${width / 2}" y="35">${escape(shorten(kind))}</text></g>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${placed.width}" height="${placed.height}" viewBox="0 0 ${placed.width} ${placed.height}" role="group"><defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>${edges.join('')}${nodes.join('')}</svg>`;
 };

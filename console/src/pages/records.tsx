@@ -98,7 +98,7 @@ export function Records(): JSX.Element {
     const { text } = await request('POST', 'tql', { body: statement, headers: { 'content-type': json ? 'application/json' : 'text/plain' } });
     setOutcome({ statement, text, took_ms: performance.now() - began });
   });
-  if (!known?.records) {
+  if (!known?.store) {
     return (
       <Page title="Records">
         <Empty title="This server has no records">

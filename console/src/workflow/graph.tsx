@@ -16,8 +16,7 @@ interface GraphProps {
 export function Graph({ name, source, marks, chosen, onChoose }: GraphProps): JSX.Element {
   const area = useRef<HTMLDivElement>(null);
   const graph = graphOf(source);
-  // Lines of a label are words of their own, also for those who hear them.
-  const svg = graph ? draw(graph, marks).replaceAll('</text><text', '</text> <text') : '';
+  const svg = graph ? draw(graph, marks) : '';
   const choose = (target: EventTarget | null): void => {
     const id = target instanceof Element ? target.closest<SVGElement>('[data-id]')?.dataset['id'] : undefined;
     if (id !== undefined) onChoose(id);

@@ -259,14 +259,14 @@ impl JetStream {
         if let Some(ttl) = ttl {
             message = message.ttl(ttl.max(Duration::from_secs(1)));
         }
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         let published = loop {
             let published = match context.send_publish(subject.clone(), message.clone()).await {
                 Ok(published) => published.await,
                 Err(error) => Err(error),
             };
             match &published {
-                Err(error) if of_server(error).is_some_and(is_temporary) && patience.wait().await => {}
+                Err(error) if of_server(error).is_some_and(is_temporary) && backoff.wait().await => {}
                 _ => break published,
             }
         };
@@ -330,10 +330,10 @@ impl JetStream {
         stream: &Stream<()>,
         subject: &str,
     ) -> Result<Option<StreamMessage>, JobError> {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let found = stream.get_last_raw_message_by_subject(subject).await;
-            if !is_refused_for_now(&found) || !patience.wait().await {
+            if !is_refused_for_now(&found) || !backoff.wait().await {
                 return self.found(found);
             }
         }
@@ -346,11 +346,11 @@ impl JetStream {
         sequence: u64,
     ) -> Result<Option<StreamMessage>, JobError> {
         let all = format!("{}.*", queue.subject);
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let builder = queue.stream.raw_message_builder().sequence(sequence);
             let found = builder.next_by_subject(all.clone()).send().await;
-            if !is_refused_for_now(&found) || !patience.wait().await {
+            if !is_refused_for_now(&found) || !backoff.wait().await {
                 return self.found(found);
             }
         }
@@ -377,12 +377,12 @@ impl JetStream {
 }
 
 /// Waits between attempts at what JetStream refuses for the moment, [`TIMEOUT`] in all. Nothing of a request that is refused so has been done.
-struct Patience {
+struct Backoff {
     until: Instant,
     pause: Duration,
 }
 
-impl Patience {
+impl Backoff {
     fn new() -> Self {
         Self {
             until: Instant::now() + TIMEOUT,

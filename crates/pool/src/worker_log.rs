@@ -118,7 +118,7 @@ pub(crate) fn shortened(text: &str) -> &str {
     &text[..end]
 }
 
-/// What a stack says beyond its error's message, when it begins with that as those of JavaScript do.
+/// A stack without the error's message, with which stacks of JavaScript begin; other stacks are returned whole.
 pub(crate) fn without_cause<'a>(stack: &'a str, cause: &str) -> &'a str {
     match stack.split_once(cause) {
         Some((kind, calls)) if !kind.contains('\n') => calls.trim_start_matches('\n'),

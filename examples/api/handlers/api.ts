@@ -1,4 +1,4 @@
-// What takes more than a statement: bookings, which have rules.
+// Bookings: their rules take more than one statement. Everything else is an SQL route in forebay.toml.
 import { HttpError, json, router } from 'forebay';
 import { SqlError, sql, type Transaction } from 'forebay/sql';
 import { migrate } from '../src/migrate.ts';

@@ -1,4 +1,4 @@
-//! What workers say about their jobs: answers, the rest of their bodies, and room for more of a request.
+//! Frames from workers about their jobs: answers, the rest of their bodies, and room for more of a request.
 
 use std::{
     os::fd::OwnedFd,

@@ -220,7 +220,7 @@ impl Front {
         self.shared.current_app().1
     }
 
-    /// What the threads share: for a thread that answers requests of its own.
+    /// The state that all I/O threads share. The console's thread answers requests with it, too.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }

@@ -175,7 +175,7 @@ fn each_token_allows_what_it_says() {
         );
         assert_eq!(put.status, if may_edit { 201 } else { 403 });
     }
-    // What a page of another site can have a browser send has no such field.
+    // A page of another site can have a browser send a request, but not with this field.
     let forged = send(
         &mut client,
         "DELETE",

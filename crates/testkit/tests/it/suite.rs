@@ -223,17 +223,26 @@ fn answers(server: &Server, requests: &[Request]) -> Vec<Response> {
     answers
 }
 
-/// A stream that has ended before its head goes out has a length, and another one has not.
-const DELIMITING: [&str; 2] = ["content-length", "transfer-encoding"];
+/// The length of a stream's body, or chunks: a stream that has ended before its head goes out has a length, and another one has not.
+const DELIMITED: &str = "delimited";
 
 fn line(request: &Request, answer: &Response, is_bun: bool) -> String {
-    let is_stream = request.target.starts_with("/stream/");
+    let is_stream = request.target.starts_with("/stream/") && request.method != "HEAD";
+    let length = answer.body.len().to_string();
     let mut headers: Vec<String> = answer
         .headers
         .iter()
-        .filter(|(name, _)| name != "date" && !(is_stream && DELIMITING.contains(&name.as_str())))
-        .map(|(name, value)| format!("{name}: {value}"))
+        .filter(|(name, _)| name != "date")
+        .map(|(name, value)| match name.as_str() {
+            "content-length" if is_stream && *value == length => DELIMITED.to_owned(),
+            "transfer-encoding" if is_stream && value == "chunked" => DELIMITED.to_owned(),
+            _ => format!("{name}: {value}"),
+        })
         .collect();
+    // Where a field stands depends on how the body is delimited.
+    if is_stream {
+        headers.sort();
+    }
     if is_bun {
         // Bun's `Headers` have cookies last, and its `Response.json` names a charset: these belong to Bun.
         let own = |field: &mut String| *field = field.replace("json;charset=utf-8", "json");

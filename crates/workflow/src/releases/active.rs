@@ -60,7 +60,7 @@ pub struct Reading {
 pub struct ActiveReleases<E: Evaluator> {
     pub(super) in_force: RwLock<InForce<E>>,
     ending: Arc<Ending>,
-    watched: Watched<E>,
+    watcher: WatcherSlot<E>,
 }
 
 /// The bundle for a run and the release that it comes from; `None` for a folder's.
@@ -145,12 +145,12 @@ impl<E: Evaluator> InForce<E> {
     }
 }
 
-/// What looks for changes; `None`: nothing does.
-struct Watched<E: Evaluator>(Mutex<Option<Box<dyn Watcher<E>>>>);
+/// The watcher of a folder or of a store; `None` for a fixed set of workflows.
+struct WatcherSlot<E: Evaluator>(Mutex<Option<Box<dyn Watcher<E>>>>);
 
-impl<E: Evaluator> fmt::Debug for Watched<E> {
+impl<E: Evaluator> fmt::Debug for WatcherSlot<E> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Watched")
+        formatter.write_str("WatcherSlot")
     }
 }
 
@@ -196,7 +196,7 @@ impl<E: Evaluator> ActiveReleases<E> {
         Arc::new(Self {
             in_force: RwLock::new(in_force),
             ending: Arc::default(),
-            watched: Watched(Mutex::default()),
+            watcher: WatcherSlot(Mutex::default()),
         })
     }
 
@@ -287,14 +287,14 @@ impl<E: Evaluator> ActiveReleases<E> {
 
     /// Puts in force what has changed since the last poll, without waiting for the next one.
     pub fn look(&self) {
-        if let Some(watcher) = self.watched.0.lock().as_mut() {
+        if let Some(watcher) = self.watcher.0.lock().as_mut() {
             watcher.look(self);
         }
     }
 
     /// Starts a thread that polls for changes until these releases are dropped.
     fn watch(self: &Arc<Self>, every: Duration, watcher: impl Watcher<E>) -> Result<(), ActiveReleasesError> {
-        *self.watched.0.lock() = Some(Box::new(watcher));
+        *self.watcher.0.lock() = Some(Box::new(watcher));
         let (ending, active) = (Arc::clone(&self.ending), Arc::downgrade(self));
         let look = move || {
             while !ending.passes(every) {

@@ -1,4 +1,4 @@
-//! What a check has found, for people and for programs.
+//! The errors and warnings of a check, printed as text or as JSON.
 
 use std::{fs, path::PathBuf};
 

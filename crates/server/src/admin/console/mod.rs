@@ -33,6 +33,8 @@ pub(super) const PAGE: &str = "/console/";
 const API: &str = "/console/api/";
 /// The field of requests that do more than read.
 const FIELD: &str = "forebay-console";
+/// Most names of globals in a response.
+const GLOBALS_MAX: usize = 10_000;
 /// Longest document or statement in a request, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 4 << 20;
 
@@ -43,7 +45,7 @@ const SCRIPT_HEADERS: &str =
 const STYLE_HEADERS: &str = "content-type: text/css; charset=utf-8\r\nx-content-type-options: nosniff\r\n";
 
 /// The rights of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
     Edit,
@@ -242,15 +244,13 @@ impl Console {
     fn session(&self, access: Access) -> Response {
         let app = self.shared.front.app();
         let admin = &app.config.admin;
-        let has_store = self.shared.services.store.is_some();
         Response::json(
             200,
             &json!({
                 "version": env!("CARGO_PKG_VERSION"),
                 "edit": access == Access::Edit,
                 "tokens": admin.read_token.is_some() || admin.edit_token.is_some(),
-                "store": has_store,
-                "records": has_store,
+                "store": self.shared.services.store.is_some(),
                 "workflows": app.workflow.is_some(),
                 "jobs": self.shared.services.jobs.is_some(),
             }),
@@ -329,9 +329,6 @@ impl Console {
         ))
     }
 }
-
-/// Most names of globals in a response.
-const GLOBALS_MAX: usize = 10_000;
 
 fn absent(what: &str, section: &str) -> Response {
     Response::problem(
